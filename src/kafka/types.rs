@@ -1,0 +1,240 @@
+//! Ids, offsets and epochs as newtypes, so that one cannot be taken for another.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+use std::rc::Rc;
+
+use uuid::Uuid;
+
+macro_rules! newtype {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+newtype!(
+    /// `broker.id` / `node.id` of a broker.
+    BrokerId(i32)
+);
+newtype!(
+    /// `node.id` of a controller.
+    ControllerId(i32)
+);
+newtype!(
+    /// A position in a partition's log: the offset of the record that is, or will be, there.
+    Offset(i64)
+);
+newtype!(
+    /// Raised by the controller whenever a partition's leader is set (R-REPL-2).
+    LeaderEpoch(i32)
+);
+newtype!(
+    /// Raised by the controller at every change of a partition (R-REPL-2).
+    PartitionEpoch(i32)
+);
+newtype!(
+    /// Offset of a broker's registration record in the metadata log (R-REPL-51).
+    BrokerEpoch(i64)
+);
+newtype!(
+    /// Generation of a classic consumer group (R-GRP-7).
+    Generation(i32)
+);
+newtype!(
+    /// Id of an idempotent producer.
+    ProducerId(i64)
+);
+newtype!(
+    /// Epoch of an idempotent producer.
+    ProducerEpoch(i16)
+);
+
+impl BrokerId {
+    /// NO_LEADER.
+    pub const NONE: BrokerId = BrokerId(-1);
+
+    pub fn is_some(self) -> bool {
+        self.0 >= 0
+    }
+}
+
+impl Offset {
+    pub const ZERO: Offset = Offset(0);
+    /// UNKNOWN_OFFSET.
+    pub const UNKNOWN: Offset = Offset(-1);
+}
+
+impl LeaderEpoch {
+    /// UNDEFINED_EPOCH, NO_PARTITION_LEADER_EPOCH.
+    pub const NONE: LeaderEpoch = LeaderEpoch(-1);
+}
+
+impl Generation {
+    /// UNKNOWN_GENERATION.
+    pub const NONE: Generation = Generation(-1);
+}
+
+impl ProducerId {
+    /// NO_PRODUCER_ID.
+    pub const NONE: ProducerId = ProducerId(-1);
+
+    pub fn is_some(self) -> bool {
+        self.0 >= 0
+    }
+}
+
+impl ProducerEpoch {
+    /// NO_PRODUCER_EPOCH.
+    pub const NONE: ProducerEpoch = ProducerEpoch(-1);
+}
+
+impl Add<i64> for Offset {
+    type Output = Offset;
+    fn add(self, records: i64) -> Offset {
+        Offset(self.0 + records)
+    }
+}
+
+impl AddAssign<i64> for Offset {
+    fn add_assign(&mut self, records: i64) {
+        self.0 += records;
+    }
+}
+
+impl Sub for Offset {
+    type Output = i64;
+    fn sub(self, other: Offset) -> i64 {
+        self.0 - other.0
+    }
+}
+
+/// A topic's id: given at creation, never used again (R-PLACE-9).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TopicId(pub Uuid);
+
+impl fmt::Display for TopicId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Rc<str>);
+
+        impl $name {
+            pub fn new(text: &str) -> Self {
+                Self(Rc::from(text))
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+
+            /// The form that requests carry.
+            pub fn to_wire(&self) -> kafka_protocol::protocol::StrBytes {
+                kafka_protocol::protocol::StrBytes::from_string(self.0.to_string())
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self::new(text)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+    };
+}
+
+name!(
+    /// A topic's name.
+    Topic
+);
+name!(
+    /// `group.id`.
+    GroupId
+);
+name!(
+    /// A group member's id, given by the coordinator (R-GRP-9).
+    MemberId
+);
+name!(
+    /// The name a person gave to a client; it is its `client.id` too.
+    ClientName
+);
+
+impl MemberId {
+    /// UNKNOWN_MEMBER_ID.
+    pub fn unknown() -> MemberId {
+        MemberId::new("")
+    }
+
+    pub fn is_unknown(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// One partition of a topic, by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TopicPartition {
+    pub topic: Topic,
+    pub partition: i32,
+}
+
+impl TopicPartition {
+    pub fn new(topic: &Topic, partition: i32) -> Self {
+        Self { topic: topic.clone(), partition }
+    }
+}
+
+impl fmt::Display for TopicPartition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.topic, self.partition)
+    }
+}
+
+/// A process on the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NodeId {
+    Controller(ControllerId),
+    Broker(BrokerId),
+    /// A client process by its number; numbers are never used again.
+    Client(u32),
+}
+
+impl From<BrokerId> for NodeId {
+    fn from(id: BrokerId) -> Self {
+        NodeId::Broker(id)
+    }
+}
+
+impl From<ControllerId> for NodeId {
+    fn from(id: ControllerId) -> Self {
+        NodeId::Controller(id)
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NodeId::Controller(id) => write!(f, "controller {id}"),
+            NodeId::Broker(id) => write!(f, "broker {id}"),
+            NodeId::Client(number) => write!(f, "client {number}"),
+        }
+    }
+}
