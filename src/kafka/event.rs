@@ -1,0 +1,438 @@
+//! What happened, as data: the trace's vocabulary.
+//!
+//! Every domain event names the objects it is about and the numbers a person needs to understand it. Narrator, view,
+//! tests and metrics read these; nothing parses text.
+//!
+//! **Invariant:** an event is pushed by the state machine that changed, in the step in which it changed.
+
+use super::protocol::{ApiKey, ErrorCode};
+use super::types::{
+    BrokerEpoch, BrokerId, ClientName, Generation, GroupId, LeaderEpoch, MemberId, Offset, PartitionEpoch,
+    ProducerEpoch, ProducerId, Topic, TopicPartition,
+};
+
+/// Why a partition's leader or in-sync set was changed by the controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChangeReason {
+    BrokerFenced,
+    BrokerUnfenced,
+    /// A broker that had stopped without warning registered again (R-REPL-56).
+    UncleanShutdown,
+    /// The leader asked for it (AlterPartition).
+    LeaderRequest,
+}
+
+/// Why a replica cut its log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TruncationReason {
+    /// The leader's answer named a diverging epoch (R-REPL-36).
+    DivergingEpoch { epoch: LeaderEpoch, end_offset: Offset },
+    /// The replica knew no leader epoch and fell back to its high watermark (R-REPL-35).
+    NoEpochKnown,
+    /// The leader's log ends before this one (R-REPL-37).
+    OutOfRange,
+}
+
+/// States of a classic group (R-GRP-6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GroupState {
+    Empty,
+    PreparingRebalance,
+    CompletingRebalance,
+    Stable,
+    Dead,
+}
+
+impl GroupState {
+    pub fn name(self) -> &'static str {
+        match self {
+            GroupState::Empty => "Empty",
+            GroupState::PreparingRebalance => "PreparingRebalance",
+            GroupState::CompletingRebalance => "CompletingRebalance",
+            GroupState::Stable => "Stable",
+            GroupState::Dead => "Dead",
+        }
+    }
+}
+
+/// Why a member is no longer in its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MemberRemoval {
+    Left,
+    /// No heartbeat for session.timeout.ms (R-GRP-21).
+    SessionExpired,
+    /// Did not re-join before the rebalance timeout (R-GRP-13).
+    DidNotRejoin,
+    /// Never sent SyncGroup (R-GRP-19).
+    DidNotSync,
+}
+
+/// What set off a rebalance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RebalanceReason {
+    MemberJoined,
+    MemberRemoved(MemberRemoval),
+    /// The leader, or a follower whose metadata changed, joined again (R-GRP-10).
+    MemberRejoined,
+    /// The group's state could not be written.
+    WriteFailed,
+}
+
+/// Why a consumer gave up partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RevokeReason {
+    /// onPartitionsRevoked before re-joining (R-GRP-29).
+    Rebalance,
+    /// onPartitionsLost: the member is no longer known (R-GRP-32).
+    Lost,
+    Closing,
+}
+
+/// Where a consumer's position came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PositionSource {
+    Committed,
+    /// auto.offset.reset=earliest: the log start.
+    Earliest,
+    /// auto.offset.reset=latest: the high watermark.
+    Latest,
+}
+
+/// A fault or another act from outside the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Act {
+    Started,
+    /// kill -9: no warning to anyone, connections are reset.
+    Killed,
+    /// The process stands still (SIGSTOP, a long GC pause).
+    Frozen,
+    Thawed,
+    /// The process ended by itself after it said goodbye.
+    Ended,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    // Processes and commands.
+    Process {
+        node: super::types::NodeId,
+        name: ClientName,
+        act: Act,
+    },
+    LinkCut {
+        a: super::types::NodeId,
+        b: super::types::NodeId,
+    },
+    LinkHealed {
+        a: super::types::NodeId,
+        b: super::types::NodeId,
+    },
+    /// A command as a person wrote it was carried out.
+    CommandGiven {
+        text: String,
+    },
+    /// Kafka refused what a command asked for.
+    CommandRefused {
+        text: String,
+        error: ErrorCode,
+        message: String,
+    },
+
+    // Controller.
+    BrokerRegistered {
+        broker: BrokerId,
+        epoch: BrokerEpoch,
+        rack: Option<String>,
+    },
+    BrokerFenced {
+        broker: BrokerId,
+        silent_ms: i64,
+    },
+    BrokerUnfenced {
+        broker: BrokerId,
+    },
+    TopicCreated {
+        topic: Topic,
+        partitions: i32,
+        replication_factor: i32,
+    },
+    ConfigChanged {
+        topic: Topic,
+        key: String,
+        value: Option<String>,
+    },
+    LeaderElected {
+        tp: TopicPartition,
+        from: BrokerId,
+        /// NONE: the partition has no leader.
+        to: BrokerId,
+        leader_epoch: LeaderEpoch,
+        partition_epoch: PartitionEpoch,
+        isr: Vec<BrokerId>,
+        reason: ChangeReason,
+    },
+    IsrShrunk {
+        tp: TopicPartition,
+        removed: Vec<BrokerId>,
+        isr: Vec<BrokerId>,
+        partition_epoch: PartitionEpoch,
+        reason: ChangeReason,
+    },
+    IsrExpanded {
+        tp: TopicPartition,
+        added: Vec<BrokerId>,
+        isr: Vec<BrokerId>,
+        partition_epoch: PartitionEpoch,
+    },
+    ElrChanged {
+        tp: TopicPartition,
+        elr: Vec<BrokerId>,
+        last_known_elr: Vec<BrokerId>,
+    },
+    IsrChangeRefused {
+        tp: TopicPartition,
+        broker: BrokerId,
+        error: ErrorCode,
+    },
+
+    // Replication on a broker.
+    BecameLeader {
+        broker: BrokerId,
+        tp: TopicPartition,
+        leader_epoch: LeaderEpoch,
+        start_offset: Offset,
+    },
+    BecameFollower {
+        broker: BrokerId,
+        tp: TopicPartition,
+        leader_epoch: LeaderEpoch,
+        leader: BrokerId,
+    },
+    /// The leader took a batch into its log.
+    Appended {
+        broker: BrokerId,
+        tp: TopicPartition,
+        leader_epoch: LeaderEpoch,
+        base_offset: Offset,
+        last_offset: Offset,
+        producer: ProducerId,
+        base_sequence: i32,
+    },
+    /// A follower took batches into its log; `to` is its new log end.
+    Replicated {
+        broker: BrokerId,
+        tp: TopicPartition,
+        from: Offset,
+        to: Offset,
+    },
+    HighWatermarkAdvanced {
+        broker: BrokerId,
+        tp: TopicPartition,
+        leader: bool,
+        from: Offset,
+        to: Offset,
+    },
+    Truncated {
+        broker: BrokerId,
+        tp: TopicPartition,
+        from: Offset,
+        to: Offset,
+        reason: TruncationReason,
+    },
+    /// A repeated batch was answered with its first offset and not stored again (R-PROD-25).
+    DuplicateBatch {
+        broker: BrokerId,
+        tp: TopicPartition,
+        producer: ProducerId,
+        base_sequence: i32,
+        base_offset: Offset,
+    },
+    ProduceRefused {
+        broker: BrokerId,
+        tp: TopicPartition,
+        error: ErrorCode,
+    },
+    /// A leader asks the controller for a smaller or larger in-sync set.
+    IsrChangeProposed {
+        broker: BrokerId,
+        tp: TopicPartition,
+        isr: Vec<BrokerId>,
+        out_of_sync: Vec<BrokerId>,
+    },
+
+    // Group coordinator.
+    CoordinatorElected {
+        broker: BrokerId,
+        partition: i32,
+        leader_epoch: LeaderEpoch,
+    },
+    /// The replay of a `__consumer_offsets` partition ended; `records` were read.
+    CoordinatorLoaded {
+        broker: BrokerId,
+        partition: i32,
+        records: i64,
+        groups: Vec<GroupId>,
+    },
+    CoordinatorResigned {
+        broker: BrokerId,
+        partition: i32,
+    },
+    MemberAdded {
+        group: GroupId,
+        member: MemberId,
+        client: ClientName,
+        leader: bool,
+    },
+    MemberRemoved {
+        group: GroupId,
+        member: MemberId,
+        client: ClientName,
+        reason: MemberRemoval,
+    },
+    GroupStateChanged {
+        group: GroupId,
+        from: GroupState,
+        to: GroupState,
+        generation: Generation,
+    },
+    RebalanceStarted {
+        group: GroupId,
+        generation: Generation,
+        reason: RebalanceReason,
+        client: ClientName,
+    },
+    /// The join phase waits for further members (R-GRP-12).
+    JoinExtended {
+        group: GroupId,
+        wait_ms: i64,
+    },
+    /// The leader's plan was stored: each member's client and its partitions.
+    AssignmentStored {
+        group: GroupId,
+        generation: Generation,
+        plan: Vec<(ClientName, Vec<TopicPartition>)>,
+    },
+    OffsetCommitted {
+        group: GroupId,
+        tp: TopicPartition,
+        offset: Offset,
+        client: ClientName,
+    },
+    CommitRefused {
+        group: GroupId,
+        error: ErrorCode,
+        client: ClientName,
+    },
+
+    // Clients.
+    ConnectionLost {
+        client: ClientName,
+        node: super::types::NodeId,
+        requests: i32,
+    },
+    RequestTimedOut {
+        client: ClientName,
+        node: super::types::NodeId,
+        api: ApiKey,
+    },
+    ProducerIdGiven {
+        client: ClientName,
+        producer: ProducerId,
+        epoch: ProducerEpoch,
+    },
+    BatchSent {
+        client: ClientName,
+        tp: TopicPartition,
+        records: i64,
+        base_sequence: i32,
+        attempt: i32,
+    },
+    BatchAcknowledged {
+        client: ClientName,
+        tp: TopicPartition,
+        /// UNKNOWN with acks=0.
+        base_offset: Offset,
+        records: i64,
+        /// Since the batch was created.
+        latency_ms: i64,
+    },
+    BatchRetried {
+        client: ClientName,
+        tp: TopicPartition,
+        error: ErrorCode,
+        attempt: i32,
+    },
+    BatchFailed {
+        client: ClientName,
+        tp: TopicPartition,
+        records: i64,
+        error: ErrorCode,
+    },
+    ProducerPaused {
+        client: ClientName,
+    },
+    ProducerResumed {
+        client: ClientName,
+    },
+    CoordinatorFound {
+        client: ClientName,
+        group: GroupId,
+        broker: BrokerId,
+    },
+    CoordinatorLost {
+        client: ClientName,
+        group: GroupId,
+        error: ErrorCode,
+    },
+    JoinSent {
+        client: ClientName,
+        group: GroupId,
+    },
+    PartitionsAssigned {
+        client: ClientName,
+        group: GroupId,
+        generation: Generation,
+        partitions: Vec<TopicPartition>,
+    },
+    PartitionsRevoked {
+        client: ClientName,
+        group: GroupId,
+        partitions: Vec<TopicPartition>,
+        reason: RevokeReason,
+    },
+    PositionSet {
+        client: ClientName,
+        tp: TopicPartition,
+        offset: Offset,
+        source: PositionSource,
+    },
+    /// poll() returned records `[from, to)` of a partition.
+    Polled {
+        client: ClientName,
+        tp: TopicPartition,
+        from: Offset,
+        to: Offset,
+        records: i64,
+    },
+    /// The application finished one record.
+    Processed {
+        client: ClientName,
+        tp: TopicPartition,
+        offset: Offset,
+    },
+    /// A commit was confirmed to the client.
+    CommitConfirmed {
+        client: ClientName,
+        offsets: Vec<(TopicPartition, Offset)>,
+        automatic: bool,
+    },
+    CommitFailed {
+        client: ClientName,
+        error: ErrorCode,
+    },
+    /// An error that ends the client's program.
+    ClientFailed {
+        client: ClientName,
+        error: ErrorCode,
+    },
+}

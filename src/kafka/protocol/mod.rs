@@ -1,0 +1,122 @@
+//! Kafka's requests and responses, as the nodes exchange them.
+//!
+//! The types are `kafka-protocol`'s, generated from Kafka's own schemas; [`Request`] and [`Response`] gather the ones
+//! that are in use, each at the newest version that both Kafka 4.3 and the crate speak.
+//!
+//! **Invariant:** a message that a node sends can be carried by the wire at its version without loss ([`strict`]).
+
+pub mod error;
+pub mod strict;
+
+use kafka_protocol::messages as m;
+use kafka_protocol::protocol::{Decodable, Encodable};
+
+pub use error::ErrorCode;
+
+macro_rules! apis {
+    ($($(#[$doc:meta])* $name:ident = $key:literal, version $version:literal: $request:ident -> $response:ident;)*) => {
+        /// What a request asks for; the names are Kafka's `ApiKeys`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(i16)]
+        pub enum ApiKey { $($(#[$doc])* $name = $key,)* }
+
+        impl ApiKey {
+            pub const ALL: &[ApiKey] = &[$(ApiKey::$name,)*];
+
+            pub fn name(self) -> &'static str {
+                match self { $(ApiKey::$name => stringify!($name),)* }
+            }
+
+            /// The one version that is spoken here.
+            pub fn version(self) -> i16 {
+                match self { $(ApiKey::$name => $version,)* }
+            }
+        }
+
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Request { $($name(m::$request),)* }
+
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Response { $($name(m::$response),)* }
+
+        impl Request {
+            pub fn api(&self) -> ApiKey {
+                match self { $(Request::$name(_) => ApiKey::$name,)* }
+            }
+
+            /// The body's bytes at [`ApiKey::version`].
+            pub fn encode(&self, into: &mut bytes::BytesMut) -> Result<(), CodecError> {
+                match self { $(Request::$name(body) => body.encode(into, $version),)* }.map_err(|e| CodecError::new(self.api(), e))
+            }
+
+            pub fn decode(api: ApiKey, bytes: &mut bytes::Bytes) -> Result<Request, CodecError> {
+                match api {
+                    $(ApiKey::$name => m::$request::decode(bytes, $version).map(Request::$name),)*
+                }.map_err(|e| CodecError::new(api, e))
+            }
+        }
+
+        impl Response {
+            pub fn api(&self) -> ApiKey {
+                match self { $(Response::$name(_) => ApiKey::$name,)* }
+            }
+
+            /// The body's bytes at [`ApiKey::version`].
+            pub fn encode(&self, into: &mut bytes::BytesMut) -> Result<(), CodecError> {
+                match self { $(Response::$name(body) => body.encode(into, $version),)* }.map_err(|e| CodecError::new(self.api(), e))
+            }
+
+            pub fn decode(api: ApiKey, bytes: &mut bytes::Bytes) -> Result<Response, CodecError> {
+                match api {
+                    $(ApiKey::$name => m::$response::decode(bytes, $version).map(Response::$name),)*
+                }.map_err(|e| CodecError::new(api, e))
+            }
+        }
+
+        $(
+            impl From<m::$request> for Request {
+                fn from(body: m::$request) -> Request { Request::$name(body) }
+            }
+            impl From<m::$response> for Response {
+                fn from(body: m::$response) -> Response { Response::$name(body) }
+            }
+        )*
+    };
+}
+
+apis! {
+    Produce = 0, version 13: ProduceRequest -> ProduceResponse;
+    Fetch = 1, version 18: FetchRequest -> FetchResponse;
+    ListOffsets = 2, version 10: ListOffsetsRequest -> ListOffsetsResponse;
+    Metadata = 3, version 13: MetadataRequest -> MetadataResponse;
+    OffsetCommit = 8, version 9: OffsetCommitRequest -> OffsetCommitResponse;
+    OffsetFetch = 9, version 9: OffsetFetchRequest -> OffsetFetchResponse;
+    FindCoordinator = 10, version 6: FindCoordinatorRequest -> FindCoordinatorResponse;
+    JoinGroup = 11, version 9: JoinGroupRequest -> JoinGroupResponse;
+    Heartbeat = 12, version 4: HeartbeatRequest -> HeartbeatResponse;
+    LeaveGroup = 13, version 5: LeaveGroupRequest -> LeaveGroupResponse;
+    SyncGroup = 14, version 5: SyncGroupRequest -> SyncGroupResponse;
+    ApiVersions = 18, version 4: ApiVersionsRequest -> ApiVersionsResponse;
+    CreateTopics = 19, version 7: CreateTopicsRequest -> CreateTopicsResponse;
+    InitProducerId = 22, version 5: InitProducerIdRequest -> InitProducerIdResponse;
+    IncrementalAlterConfigs = 44, version 1: IncrementalAlterConfigsRequest -> IncrementalAlterConfigsResponse;
+    AlterPartition = 56, version 3: AlterPartitionRequest -> AlterPartitionResponse;
+    Envelope = 58, version 0: EnvelopeRequest -> EnvelopeResponse;
+    BrokerRegistration = 62, version 4: BrokerRegistrationRequest -> BrokerRegistrationResponse;
+    BrokerHeartbeat = 63, version 1: BrokerHeartbeatRequest -> BrokerHeartbeatResponse;
+    AllocateProducerIds = 67, version 0: AllocateProducerIdsRequest -> AllocateProducerIdsResponse;
+}
+
+/// A message that cannot be written or read at its version.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} version {}: {reason}", api.name(), api.version())]
+pub struct CodecError {
+    pub api: ApiKey,
+    pub reason: String,
+}
+
+impl CodecError {
+    fn new(api: ApiKey, reason: impl ToString) -> CodecError {
+        CodecError { api, reason: reason.to_string() }
+    }
+}

@@ -1,0 +1,2 @@
+//! Glassbroker: a Kafka cluster you can see through.
+pub mod kafka;
