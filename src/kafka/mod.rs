@@ -4,6 +4,7 @@
 //! and pushes effects.
 
 pub mod effects;
+pub mod config;
 pub mod network_client;
 pub mod event;
 pub mod protocol;

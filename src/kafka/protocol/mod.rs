@@ -6,6 +6,7 @@
 //! **Invariant:** a message that a node sends can be carried by the wire at its version without loss ([`strict`]).
 
 pub mod error;
+pub mod metadata_records;
 pub mod strict;
 pub mod wire;
 
