@@ -3,10 +3,10 @@
 //! **Invariant:** nothing here knows the simulator, a clock, a socket or a browser; a handler gets `now` and an input
 //! and pushes effects.
 
-pub mod effects;
 pub mod config;
-pub mod network_client;
+pub mod effects;
 pub mod event;
+pub mod network_client;
 pub mod protocol;
 pub mod random;
 pub mod time;

@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 
-
 /// One config of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
@@ -161,4 +160,3 @@ fn parse(key: &Key, text: &str) -> Result<Value, ConfigError> {
         }
     }
 }
-
