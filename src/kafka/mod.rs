@@ -5,6 +5,7 @@
 
 pub mod effects;
 pub mod config;
+pub mod controller;
 pub mod network_client;
 pub mod event;
 pub mod protocol;
