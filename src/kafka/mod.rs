@@ -7,5 +7,6 @@ pub mod effects;
 pub mod event;
 pub mod protocol;
 pub mod random;
+pub mod record;
 pub mod time;
 pub mod types;
