@@ -7,14 +7,15 @@
 //! **Invariant:** every change of the cluster's metadata is a record in the log first; the image is its replay.
 
 pub mod image;
+pub mod metadata_log;
 pub mod partition_change;
 pub mod placement;
 
+mod alter_partition;
+mod brokers;
+mod events;
+mod process;
+mod topics;
 
-
-
-
-
-
-
-
+pub use metadata_log::MetadataLog;
+pub use process::{Controller, ControllerTimer, METADATA_TOPIC_ID};
