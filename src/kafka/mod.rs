@@ -5,6 +5,7 @@
 
 pub mod effects;
 pub mod event;
+pub mod log;
 pub mod protocol;
 pub mod random;
 pub mod record;
