@@ -1,13 +1,20 @@
-//! Client configs under Kafka's own names: one table of [`Key`]s a client, read from text into typed values.
+//! Configs under Kafka's own names: one table of [`Key`]s for each kind of thing, read from text into typed values.
 //!
 //! Mirrors `ConfigDef` and `ConfigException`. A table gives each key's default, range and one line of doc, so that a
-//! page can list them; the typed structs ([`CommonConfig`], [`producer::ProducerConfig`]) are what the clients run on.
+//! page can list them; the typed structs ([`TopicConfig`], [`BrokerConfig`], and those of the clients) are what runs.
 //!
-//! **Invariant:** a key that is accepted has its effect; one that Kafka knows and that has none here is refused.
+//! **Invariant:** a key that a person gives and that is accepted has its effect; one that Kafka knows and that has
+//! none here is refused by name.
+
+mod broker;
+mod topic;
 
 use std::collections::BTreeMap;
 
-/// One config of a client.
+pub use broker::{BROKER_KEYS, BROKER_NOT_MODELLED, BrokerConfig};
+pub use topic::{TOPIC_KEYS, TOPIC_NOT_MODELLED, TopicConfig, check_topic_config};
+
+/// One config key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
     pub name: &'static str,
@@ -160,3 +167,4 @@ fn parse(key: &Key, text: &str) -> Result<Value, ConfigError> {
         }
     }
 }
+

@@ -125,7 +125,7 @@ impl MetadataRecord {
             MetadataRecord::PartitionChange(_) => (5, 2),
             MetadataRecord::FeatureLevel { .. } => (12, 0),
             MetadataRecord::ProducerIds { .. } => (15, 0),
-            MetadataRecord::BrokerRegistrationChange(_) => (17, 3),
+            MetadataRecord::BrokerRegistrationChange(change) => (17, u32::from(change.in_controlled_shutdown)),
         }
     }
 
@@ -196,7 +196,7 @@ impl MetadataRecord {
                 r.tags()?;
                 MetadataRecord::ProducerIds { broker, epoch, next }
             }
-            (17, 3) => MetadataRecord::BrokerRegistrationChange(decode_registration_change(&mut r)?),
+            (17, 0 | 1) => MetadataRecord::BrokerRegistrationChange(decode_registration_change(&mut r)?),
             _ => return Err(r.error(WireProblem::Version(key as i16))),
         };
         r.finish()?;

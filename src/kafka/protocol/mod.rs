@@ -118,7 +118,7 @@ pub struct CodecError {
 }
 
 impl CodecError {
-    fn new(api: ApiKey, reason: impl ToString) -> CodecError {
+    pub(crate) fn new(api: ApiKey, reason: impl ToString) -> CodecError {
         CodecError { api, reason: reason.to_string() }
     }
 }
