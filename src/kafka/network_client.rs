@@ -183,12 +183,7 @@ impl<C: Clone> NetworkClient<C> {
     }
 
     /// Closes the connection from this side and gives back what was in flight.
-    pub fn disconnect<T: From<NetworkTimer>>(
-        &mut self,
-        now: Time,
-        peer: Peer,
-        fx: &mut Effects<T>,
-    ) -> Vec<C> {
+    pub fn disconnect<T: From<NetworkTimer>>(&mut self, now: Time, peer: Peer, fx: &mut Effects<T>) -> Vec<C> {
         if self.connections.get(&peer).is_none_or(|c| matches!(c.link, Link::Down { .. })) {
             return Vec::new();
         }
@@ -209,9 +204,7 @@ impl<C: Clone> NetworkClient<C> {
                 let contexts = self.take_down(now, *peer, fx);
                 Some(NetworkEvent::Lost { peer: *peer, contexts, timed_out: None })
             }
-            Input::Response { from, correlation, response } => {
-                self.on_response(*from, *correlation, response, fx)
-            }
+            Input::Response { from, correlation, response } => self.on_response(*from, *correlation, response, fx),
             Input::Start | Input::Request { .. } | Input::Timer(_) => None,
         }
     }
@@ -227,8 +220,7 @@ impl<C: Clone> NetworkClient<C> {
             NetworkTimer::Deadline(peer) => {
                 let connection = self.connections.get(&peer)?;
                 let timed_out = connection.in_flight.iter().find(|r| r.deadline <= now).map(|r| r.api);
-                let set_up_failed =
-                    matches!(connection.link, Link::Connecting { deadline } if deadline <= now);
+                let set_up_failed = matches!(connection.link, Link::Connecting { deadline } if deadline <= now);
                 if timed_out.is_none() && !set_up_failed {
                     self.arm_deadline(peer, fx);
                     return None;
