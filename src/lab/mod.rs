@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** everything a person can do here is a command, and seed, scenario and commands are the whole run.
 
+pub mod words;
+pub mod command;
 pub mod narrator;
 pub mod pace;
-pub mod words;
