@@ -4,5 +4,6 @@
 
 pub mod words;
 pub mod command;
+pub mod scenario;
 pub mod narrator;
 pub mod pace;
