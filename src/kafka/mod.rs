@@ -8,5 +8,6 @@ pub mod network_client;
 pub mod event;
 pub mod protocol;
 pub mod random;
+pub mod record;
 pub mod time;
 pub mod types;
