@@ -5,10 +5,10 @@
 //!
 //! **Invariant:** every record that the application made is, in the end, counted once as acknowledged or as failed.
 
-pub mod accumulator;
-pub mod batch;
+mod accumulator;
+mod batch;
 mod sender;
-pub mod sequences;
+mod sequences;
 pub mod status;
 #[cfg(test)]
 mod tests;
@@ -75,6 +75,7 @@ pub enum Phase {
 /// Records, by what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// Handed to `send()`, whatever became of them.
     pub sent: i64,
     pub acknowledged: i64,
     pub failed: i64,
