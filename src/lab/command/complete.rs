@@ -5,10 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::client::consumer::ConsumerSpec;
-use crate::client::consumer::program::Line;
-use crate::client::producer::ProducerSpec;
-use crate::client::producer::workload::{KeyPattern, Rate, ValuePattern};
+use crate::client::consumer::{ConsumerSpec, Line};
+use crate::client::producer::workload::{KeyPattern, ProducerSpec, Rate, ValuePattern};
 use crate::kafka::types::{ClientName, GroupId, Topic};
 use crate::sim::command::{Command, Refusal};
 

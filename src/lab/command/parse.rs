@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::CommandError;
 use super::complete::{ConsumerDraft, ProducerDraft, Written};
 use super::tokens::{Token, tokens};
-use crate::client::consumer::program::Line;
+use crate::client::consumer::Line;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic};
 use crate::lab::words::suggestion;
 use crate::sim::command::{Command, Target};

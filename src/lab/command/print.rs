@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use super::tokens::quote;
 use crate::client::consumer::ConsumerSpec;
-use crate::client::producer::ProducerSpec;
-use crate::client::producer::workload::ValuePattern;
+use crate::client::producer::workload::{ProducerSpec, ValuePattern};
 use crate::kafka::types::ClientName;
 use crate::sim::command::{Command, Target};
 

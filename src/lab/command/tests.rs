@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::client::consumer::ConsumerSpec;
-use crate::client::consumer::program::Line;
-use crate::client::producer::ProducerSpec;
-use crate::client::producer::workload::ValuePattern;
+use crate::client::consumer::{ConsumerSpec, Line};
+use crate::client::producer::workload::{ProducerSpec, ValuePattern};
 use crate::kafka::types::{BrokerId, ClientName, Topic};
 use crate::sim::command::{Command, Target};
 

@@ -35,7 +35,7 @@ pub use settings::{Setting, classroom_settings};
 
 use super::command::{Clients, parse};
 use crate::client::consumer::ConsumerSpec;
-use crate::client::producer::ProducerSpec;
+use crate::client::producer::workload::ProducerSpec;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ControllerId, Topic};
 use crate::sim::command::Command;
