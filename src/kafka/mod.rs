@@ -16,3 +16,4 @@ pub mod log;
 pub mod api_versions;
 pub mod envelope;
 pub mod controller;
+pub mod replication;
