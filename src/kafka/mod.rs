@@ -5,6 +5,7 @@
 
 pub mod effects;
 pub mod event;
+pub mod group;
 pub mod protocol;
 pub mod random;
 pub mod time;
