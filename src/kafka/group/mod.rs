@@ -8,15 +8,15 @@
 //! **Invariant:** what a client was told about a group or an offset survives any failover that keeps the partition's
 //! committed records (R-GRP-4).
 
-pub mod assignor;
-mod classic;
 mod config;
-pub mod consumer_protocol;
-mod context;
-mod offsets;
 mod partition;
-mod shard;
+pub mod consumer_protocol;
 mod write;
+mod context;
+mod classic;
+mod offsets;
+mod shard;
+pub mod assignor;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

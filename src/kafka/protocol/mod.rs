@@ -7,6 +7,7 @@
 
 pub mod coordinator_records;
 pub mod error;
+pub mod metadata_records;
 pub mod strict;
 pub mod wire;
 
@@ -118,7 +119,7 @@ pub struct CodecError {
 }
 
 impl CodecError {
-    fn new(api: ApiKey, reason: impl ToString) -> CodecError {
+    pub(crate) fn new(api: ApiKey, reason: impl ToString) -> CodecError {
         CodecError { api, reason: reason.to_string() }
     }
 }

@@ -5,12 +5,12 @@
 //!
 //! **Invariant:** the leader is a member, and a group has no leader only while it has no members.
 
+mod member;
 mod join;
 mod join_phase;
-mod member;
+mod sync;
 mod session;
 mod static_member;
-mod sync;
 
 use std::collections::{BTreeMap, BTreeSet};
 
