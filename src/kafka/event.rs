@@ -322,6 +322,11 @@ pub enum Event {
         offset: Offset,
         client: ClientName,
     },
+    /// Nobody had used a committed offset for offsets.retention.minutes (R-GRP-40).
+    OffsetExpired {
+        group: GroupId,
+        tp: TopicPartition,
+    },
     CommitRefused {
         group: GroupId,
         error: ErrorCode,

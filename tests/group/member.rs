@@ -23,6 +23,8 @@ pub struct Member {
     pub instance: Option<&'static str>,
     pub generation: i32,
     pub leader: String,
+    pub session_timeout_ms: i32,
+    subscription: Bytes,
     join: i32,
     sync: i32,
 }
@@ -49,11 +51,29 @@ fn blob(partition: i32) -> Bytes {
 impl Member {
     pub fn new(name: &'static str) -> Member {
         let (id, leader) = (String::new(), String::new());
-        Member { name, id, instance: None, generation: -1, leader, join: 0, sync: 0 }
+        Member {
+            name,
+            id,
+            instance: None,
+            generation: -1,
+            leader,
+            session_timeout_ms: 45_000,
+            subscription: Bytes::new(),
+            join: 0,
+            sync: 0,
+        }
     }
 
     pub fn new_static(name: &'static str, instance: &'static str) -> Member {
         Member { instance: Some(instance), ..Member::new(name) }
+    }
+
+    pub fn subscribe(&mut self, topics: &[&str]) {
+        let topics = topics.iter().map(|topic| StrBytes::from_string(topic.to_string())).collect();
+        let mut bytes = bytes::BytesMut::from(&[0u8, 3][..]);
+        let subscription = m::ConsumerProtocolSubscription::default().with_topics(topics);
+        subscription.encode(&mut bytes, 3).expect("encodes");
+        self.subscription = bytes.freeze();
     }
 
     pub fn wire_id(&self) -> StrBytes {
@@ -62,9 +82,10 @@ impl Member {
 
     pub fn join_request(&self) -> m::JoinGroupRequest {
         let range = JoinGroupRequestProtocol::default().with_name("range".into());
+        let range = range.with_metadata(self.subscription.clone());
         m::JoinGroupRequest::default()
             .with_group_id(wire_group())
-            .with_session_timeout_ms(45_000)
+            .with_session_timeout_ms(self.session_timeout_ms)
             .with_rebalance_timeout_ms(300_000)
             .with_member_id(self.wire_id())
             .with_group_instance_id(self.instance.map(StrBytes::from))

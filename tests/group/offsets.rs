@@ -6,7 +6,7 @@ use glassbroker::kafka::types::{ClientName, Offset};
 use kafka_protocol::messages as m;
 
 use super::cluster::{Log, orders};
-use super::member::{commit, commit_error, committed, fetch, fetch_all, fetched, stable};
+use super::member::{Member, commit, commit_error, committed, fetch, fetch_all, fetched, quick, stable};
 
 #[test]
 fn a_commit_is_answered_when_its_record_is_below_the_high_watermark_r_grp_4() {
@@ -153,4 +153,58 @@ fn each_group_of_a_fetch_is_answered_for_itself_r_grp_39() {
     let told =
         body.groups.iter().map(|group| (group.group_id.as_str(), ErrorCode::from_code(group.error_code)));
     assert_eq!(told.collect::<Vec<_>>(), [("elsewhere", ErrorCode::NotCoordinator), ("g", ErrorCode::None)]);
+}
+
+/// `offsets.retention.minutes`; it is looked at every ten minutes.
+const WEEK_MS: i64 = 7 * 24 * 3_600_000;
+
+#[test]
+fn the_offsets_of_an_empty_group_and_the_group_are_forgotten_after_a_week_r_grp_40() {
+    let (mut cluster, mut members) = stable(&["a"]);
+    assert_eq!(commit_error(&mut cluster, &members[0], 0, 10), ErrorCode::None);
+    members[0].leave(&mut cluster);
+    cluster.sleep(WEEK_MS - 1);
+    assert_eq!(committed(&cluster, 0), Some(10));
+    cluster.events.clear();
+    cluster.sleep(600_000);
+    assert_eq!((committed(&cluster, 0), cluster.group().is_none()), (None, true));
+    let expired = |event: &Event| matches!(event, Event::OffsetExpired { tp, .. } if *tp == orders(0));
+    assert!(cluster.events.iter().any(expired), "{:?}", cluster.events);
+    cluster.fail_over();
+    cluster.load();
+    assert_eq!((committed(&cluster, 0), cluster.group().is_none()), (None, true));
+}
+
+#[test]
+fn a_group_without_members_and_offsets_is_gone_at_the_next_look_r_grp_40() {
+    let (mut cluster, mut members) = stable(&["a"]);
+    members[0].leave(&mut cluster);
+    cluster.log = Log::Refuses(ErrorCode::NotEnoughReplicas);
+    cluster.sleep(600_000);
+    assert!(cluster.group().is_some(), "the deletion could not be written");
+    cluster.log = Log::Commits;
+    cluster.sleep(600_000);
+    assert!(cluster.group().is_none());
+}
+
+#[test]
+fn a_stable_group_keeps_the_offsets_of_what_it_consumes_r_grp_40() {
+    let check = |topics: &[&str], kept: Option<i64>| {
+        let mut cluster = quick();
+        let mut a = Member::new("a");
+        a.subscribe(topics);
+        a.session_timeout_ms = 1_800_000;
+        a.join(&mut cluster);
+        cluster.sleep(0);
+        assert_eq!(a.joined(&mut cluster), ErrorCode::None);
+        a.sync(&mut cluster, &[]);
+        assert_eq!(commit_error(&mut cluster, &a, 0, 10), ErrorCode::None);
+        for _ in 0..=WEEK_MS / 600_000 {
+            cluster.sleep(600_000);
+            assert_eq!(a.heartbeat(&mut cluster), ErrorCode::None);
+        }
+        assert_eq!(committed(&cluster, 0), kept, "{topics:?}");
+    };
+    check(&["orders"], Some(10));
+    check(&["clicks"], None);
 }

@@ -20,6 +20,10 @@ pub struct GroupConfig {
     pub offset_metadata_max_bytes: i32,
     /// `offsets.commit.timeout.ms`: time that an answer waits for its records to be below the high watermark.
     pub offsets_commit_timeout_ms: i64,
+    /// `offsets.retention.minutes`, in milliseconds
+    pub offsets_retention_ms: i64,
+    /// `offsets.retention.check.interval.ms`
+    pub offsets_retention_check_interval_ms: i64,
 }
 
 impl Default for GroupConfig {
@@ -33,6 +37,8 @@ impl Default for GroupConfig {
             offsets_topic_num_partitions: 50,
             offset_metadata_max_bytes: 4_096,
             offsets_commit_timeout_ms: 5_000,
+            offsets_retention_ms: 7 * 24 * 3_600_000,
+            offsets_retention_check_interval_ms: 600_000,
         }
     }
 }

@@ -3,21 +3,26 @@
 //! The coordinator hands them on unread; they are decoded only to be shown, and for what a group subscribes to. Version 0
 //! is the start of every later version, and all that is read, as in Kafka.
 //!
-//! **Invariant:** a blob that cannot be read counts as empty, as it means nothing to the coordinator.
+//! **Invariant:** nothing that the coordinator answers depends on whether a blob can be read.
 
 use bytes::Bytes;
 
 use crate::kafka::protocol::wire::{Reader, WireError};
 use crate::kafka::types::{Topic, TopicPartition};
 
-/// The partitions in an assignment blob.
+/// The partitions in an assignment blob; none if it is no such blob.
 pub fn assigned_partitions(blob: &Bytes) -> Vec<TopicPartition> {
     read_assignment(blob).unwrap_or_default()
 }
 
 /// The topics in a subscription blob.
-pub fn subscribed_topics(blob: &Bytes) -> Vec<Topic> {
-    read_subscription(blob).unwrap_or_default()
+///
+/// # Errors
+/// The blob is none.
+pub fn subscribed_topics(blob: &Bytes) -> Result<Vec<Topic>, WireError> {
+    let mut r = Reader::new("ConsumerProtocolSubscription", blob);
+    r.i16()?;
+    r.array(|r| Ok(Topic::new(r.string()?)))
 }
 
 fn read_assignment(blob: &Bytes) -> Result<Vec<TopicPartition>, WireError> {
@@ -28,12 +33,6 @@ fn read_assignment(blob: &Bytes) -> Result<Vec<TopicPartition>, WireError> {
         r.array(|r| Ok(TopicPartition::new(&topic, r.i32()?)))
     })?;
     Ok(topics.into_iter().flatten().collect())
-}
-
-fn read_subscription(blob: &Bytes) -> Result<Vec<Topic>, WireError> {
-    let mut r = Reader::new("ConsumerProtocolSubscription", blob);
-    r.i16()?;
-    r.array(|r| Ok(Topic::new(r.string()?)))
 }
 
 #[cfg(test)]
@@ -55,11 +54,11 @@ mod tests {
     #[test]
     fn a_subscription_of_any_version_reads_as_its_topics() {
         let check = |blob: &'static [u8], expected: &[&str]| {
-            let read = subscribed_topics(&Bytes::from_static(blob));
+            let read = subscribed_topics(&Bytes::from_static(blob)).expect("a subscription");
             assert_eq!(read.iter().map(Topic::as_str).collect::<Vec<_>>(), expected);
         };
         check(b"\0\0\0\0\0\x01\0\x06orders\xff\xff\xff\xff", &["orders"]);
         check(b"\0\x03\0\0\0\x02\0\x01a\0\x01b\xff\xff\xff\xff\0\0\0\0\xff\xff\xff\xff\xff\xff", &["a", "b"]);
-        check(b"\0", &[]);
+        assert!(subscribed_topics(&Bytes::from_static(b"\0")).is_err());
     }
 }

@@ -53,6 +53,8 @@ pub enum GroupTimer {
     Sync { partition: i32, group: GroupId },
     /// A write is not below the high watermark yet (`offsets.commit.timeout.ms`).
     Write { partition: i32, token: u64 },
+    /// It is time to look for offsets and groups that nobody needs any more (R-GRP-40).
+    Expiration { partition: i32 },
 }
 
 impl GroupTimer {
@@ -61,7 +63,8 @@ impl GroupTimer {
             GroupTimer::Session { partition, .. }
             | GroupTimer::Join { partition, .. }
             | GroupTimer::Sync { partition, .. }
-            | GroupTimer::Write { partition, .. } => *partition,
+            | GroupTimer::Write { partition, .. }
+            | GroupTimer::Expiration { partition } => *partition,
         }
     }
 }

@@ -20,7 +20,8 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::classic::ClassicGroup;
 use super::config::GroupConfig;
-use crate::kafka::event::GroupState;
+use super::context::Context;
+use crate::kafka::event::{Event, GroupState};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::{CoordinatorRecord, OffsetCommitValue, RecordKey};
 use crate::kafka::time::Time;
@@ -73,6 +74,19 @@ impl OffsetChange {
         CoordinatorRecord {
             key: RecordKey::OffsetCommit(self.group.clone(), self.tp.clone()).encode(),
             value: self.after.as_ref().map(|value| value.encode(OffsetCommitValue::VERSION)),
+        }
+    }
+
+    /// The change is below the high watermark now. What an earlier coordinator wrote was its to tell.
+    pub fn told(&self, cx: &mut Context<'_>) {
+        let (group, tp) = (self.group.clone(), self.tp.clone());
+        match (&self.before, &self.after, &self.client) {
+            (_, Some(value), Some(client)) => {
+                let (offset, client) = (value.offset, client.clone());
+                cx.event(Event::OffsetCommitted { group, tp, offset, client });
+            }
+            (Some(_), None, _) => cx.event(Event::OffsetExpired { group, tp }),
+            _ => {}
         }
     }
 }

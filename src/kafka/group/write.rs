@@ -5,11 +5,12 @@
 //! **Invariant:** what follows happens once: when the records are below the high watermark, or when that failed.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use bytes::Bytes;
 use kafka_protocol::messages::offset_fetch_response::OffsetFetchResponseGroup;
 
-use super::classic::Member;
+use super::classic::{ClassicGroup, Member};
 use super::offsets::OffsetChange;
 use crate::kafka::effects::RequestId;
 use crate::kafka::protocol::coordinator_records::CoordinatorRecord;
@@ -20,16 +21,21 @@ use crate::kafka::types::{Generation, GroupId, MemberId};
 #[must_use]
 pub(super) struct Write {
     pub records: Vec<CoordinatorRecord>,
-    /// Already made in the newest state; taken back if the append fails.
-    pub changes: Vec<OffsetChange>,
-    /// The group that this request made; it is gone again if the append fails.
-    pub created: Option<GroupId>,
+    pub applied: Applied,
     pub then: Then,
+}
+
+/// What was done already in the expectation that the write succeeds; taken back if the append fails.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Applied {
+    pub changes: Vec<OffsetChange>,
+    pub created: Option<GroupId>,
+    pub removed: Vec<Rc<ClassicGroup>>,
 }
 
 impl Write {
     pub fn new(record: CoordinatorRecord, then: Then) -> Write {
-        Write { records: vec![record], changes: Vec::new(), created: None, then }
+        Write { records: vec![record], applied: Applied::default(), then }
     }
 }
 

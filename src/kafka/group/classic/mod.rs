@@ -18,12 +18,13 @@ use bytes::Bytes;
 use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
 use kafka_protocol::protocol::StrBytes;
 
+use super::consumer_protocol::subscribed_topics;
 use super::context::Context;
 use crate::kafka::event::{Event, GroupState, MemberRemoval};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::{CoordinatorRecord, GroupMetadataValue, RecordKey};
 use crate::kafka::time::Time;
-use crate::kafka::types::{ClientName, Generation, GroupId, MemberId};
+use crate::kafka::types::{ClientName, Generation, GroupId, MemberId, Topic};
 
 pub(super) use join::{Join, join_error};
 pub use join_phase::InitialDelay;
@@ -136,6 +137,17 @@ impl ClassicGroup {
     /// Nobody ever joined: it is used for offsets only.
     pub fn is_simple(&self) -> bool {
         self.protocol_type.is_none() && self.is(GroupState::Empty) && self.pending.is_empty()
+    }
+
+    /// The topics that its members consume; none if they are not consumers or what they said cannot be read.
+    pub fn subscribed_topics(&self) -> Option<BTreeSet<Topic>> {
+        if self.protocol_type.as_deref() != Some("consumer") {
+            return None;
+        }
+        let protocol = self.protocol.as_deref().unwrap_or_default();
+        let subscriptions =
+            self.members.values().map(|member| subscribed_topics(&member.metadata(protocol)).ok());
+        Some(subscriptions.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
     pub(super) fn static_member_id(&self, instance_id: &str) -> Option<&MemberId> {

@@ -12,7 +12,7 @@ use crate::kafka::group::GroupTimer;
 use crate::kafka::group::classic::{ClassicGroup, join_error, sync_error};
 use crate::kafka::group::context::Context;
 use crate::kafka::group::offsets::OffsetChange;
-use crate::kafka::group::write::Then;
+use crate::kafka::group::write::{Applied, Then};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::{GroupMetadataValue, OffsetCommitValue, RecordKey};
 use crate::kafka::protocol::wire::WireError;
@@ -52,6 +52,7 @@ impl Shard {
                 self.submit(write, cx);
             }
         }
+        self.schedule_expiration(cx);
         self.settle(cx);
         Ok(())
     }
@@ -76,8 +77,7 @@ impl Shard {
                 self.waiting.push_back(Waiting {
                     token: self.tokens,
                     last_offset: Some(record.offset),
-                    changes: vec![change],
-                    created: None,
+                    applied: Applied { changes: vec![change], ..Applied::default() },
                     then: Then::Nothing,
                 });
             }
@@ -110,6 +110,7 @@ impl Shard {
             cx.cancel_timer(cx.join_timer(&group.id));
             cx.cancel_timer(cx.sync_timer(&group.id));
         }
+        cx.cancel_timer(GroupTimer::Expiration { partition: cx.partition });
         cx.event(Event::CoordinatorResigned { broker: cx.broker, partition: cx.partition });
     }
 }

@@ -6,6 +6,7 @@
 //! watermark.
 
 mod load;
+mod expiry;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -17,7 +18,7 @@ use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use super::classic::{ClassicGroup, Join, join_error, leave_result, sync_error};
 use super::context::Context;
 use super::offsets::{self, Commit, GroupOffsets, OffsetChange, Offsets};
-use super::write::{Then, Write, coordinator_error, offset_fetch_error, refused};
+use super::write::{Applied, Then, Write, coordinator_error, offset_fetch_error, refused};
 use super::{Append, GroupTimer};
 use crate::kafka::effects::RequestId;
 use crate::kafka::event::{Event, GroupState};
@@ -38,8 +39,7 @@ struct Waiting {
     token: u64,
     /// What has to be below the high watermark; unknown until the broker appended it.
     last_offset: Option<Offset>,
-    changes: Vec<OffsetChange>,
-    created: Option<GroupId>,
+    applied: Applied,
     then: Then,
 }
 
@@ -111,7 +111,13 @@ impl Shard {
         let empty = created.then(|| group.to_record(&Default::default()));
         let write = group.join(join, cx);
         let write = write.or_else(|| empty.map(|record| Write::new(record, Then::Nothing)));
-        self.submit(write.map(|write| Write { created: created.then_some(id), ..write }), cx);
+        self.submit(
+            write.map(|write| Write {
+                applied: Applied { created: created.then_some(id), ..Applied::default() },
+                ..write
+            }),
+            cx,
+        );
     }
 
     pub(super) fn sync(&mut self, id: RequestId, request: &m::SyncGroupRequest, cx: &mut Context<'_>) {
@@ -175,7 +181,8 @@ impl Shard {
         }
         let records = changes.iter().map(OffsetChange::to_record).collect();
         let then = Then::Answer { to: id, response: commit.response.into() };
-        self.submit(Some(Write { records, changes, created: created.then_some(group), then }), cx);
+        let applied = Applied { changes, created: created.then_some(group), ..Applied::default() };
+        self.submit(Some(Write { records, applied, then }), cx);
     }
 
     /// Checks a commit, makes the group of one that uses no membership, and keeps the member's session (R-GRP-21).
@@ -230,6 +237,7 @@ impl Shard {
                 self.give_up_waiting(*token, cx);
                 None
             }
+            GroupTimer::Expiration { .. } => self.expire(cx),
         };
         self.submit(write, cx);
     }
@@ -237,11 +245,11 @@ impl Shard {
     // The log.
 
     fn submit(&mut self, write: Option<Write>, cx: &mut Context<'_>) {
-        let Some(Write { records, changes, created, then }) = write else { return };
+        let Some(Write { records, applied, then }) = write else { return };
         if records.is_empty() {
             return self.after_writes(then, cx);
         }
-        let token = self.wait(None, changes, created, then, cx);
+        let token = self.wait(None, applied, then, cx);
         cx.append(Append { partition: cx.partition, token, records });
     }
 
@@ -254,14 +262,13 @@ impl Shard {
             self.waiting.back().is_none_or(|last| last.last_offset.is_some()),
             "an append is carried out before the next request is handed in"
         );
-        self.wait(Some(self.log_end + -1), Vec::new(), None, then, cx);
+        self.wait(Some(self.log_end + -1), Applied::default(), then, cx);
     }
 
     fn wait(
         &mut self,
         last_offset: Option<Offset>,
-        changes: Vec<OffsetChange>,
-        created: Option<GroupId>,
+        applied: Applied,
         then: Then,
         cx: &mut Context<'_>,
     ) -> u64 {
@@ -271,7 +278,7 @@ impl Shard {
             let at = cx.now.plus_ms(cx.config.offsets_commit_timeout_ms);
             cx.set_timer(GroupTimer::Write { partition: cx.partition, token }, at);
         }
-        self.waiting.push_back(Waiting { token, last_offset, changes, created, then });
+        self.waiting.push_back(Waiting { token, last_offset, applied, then });
         token
     }
 
@@ -287,19 +294,22 @@ impl Shard {
     pub(super) fn on_append_failed(&mut self, token: u64, error: ErrorCode, cx: &mut Context<'_>) {
         let Some(place) = self.waiting.iter().position(|waiting| waiting.token == token) else { return };
         let Some(failed) = self.waiting.remove(place) else { return };
-        if let Some(OffsetChange { group, client: Some(client), .. }) = failed.changes.first() {
+        if let Some(OffsetChange { group, client: Some(client), .. }) = failed.applied.changes.first() {
             let (group, client) = (group.clone(), client.clone());
             cx.event(Event::CommitRefused { group, error: coordinator_error(error), client });
         }
-        for change in failed.changes.into_iter().rev() {
+        for change in failed.applied.changes.into_iter().rev() {
             self.newest.set(&change.group, &change.tp, change.before);
         }
-        if let Some(mut group) = failed.created.and_then(|id| self.groups.remove(&id)) {
+        if let Some(mut group) = failed.applied.created.and_then(|id| self.groups.remove(&id)) {
             for member in Rc::make_mut(&mut group).members.values_mut() {
                 if let Some(to) = member.parked_join.take() {
                     cx.respond(to, join_error("", coordinator_error(error)));
                 }
             }
+        }
+        for group in failed.applied.removed {
+            self.groups.insert(group.id.clone(), group);
         }
         self.finish_waiting(token, failed.then, Err(error), cx);
     }
@@ -313,11 +323,8 @@ impl Shard {
         let safe =
             |waiting: &Waiting, below: Offset| waiting.last_offset.is_some_and(|offset| offset < below);
         while let Some(settled) = self.waiting.pop_front_if(|waiting| safe(waiting, self.high_watermark)) {
-            for change in settled.changes {
-                if let (Some(value), Some(client)) = (&change.after, change.client) {
-                    let (group, tp, offset) = (change.group.clone(), change.tp.clone(), value.offset);
-                    cx.event(Event::OffsetCommitted { group, tp, offset, client });
-                }
+            for change in settled.applied.changes {
+                change.told(cx);
                 self.committed.set(&change.group, &change.tp, change.after);
             }
             self.finish_waiting(settled.token, settled.then, Ok(()), cx);
