@@ -17,3 +17,4 @@ pub mod api_versions;
 pub mod envelope;
 pub mod controller;
 pub mod replication;
+pub mod group;
