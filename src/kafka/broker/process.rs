@@ -263,7 +263,7 @@ impl Broker {
                 self.partitions_altered(now, response, fx);
             }
             (Purpose::CreateTopics(names), Response::CreateTopics(_)) => {
-                names.iter().for_each(|name| drop(self.creating.remove(name)));
+                self.creating.retain(|name| !names.contains(name));
             }
             (Purpose::Forward(forwarded), Response::Envelope(response)) => self.forwarded(forwarded, response, fx),
             (Purpose::AllocateProducerIds, Response::AllocateProducerIds(response)) => {
