@@ -6,6 +6,7 @@
 pub mod effects;
 pub mod network_client;
 pub mod event;
+pub mod log;
 pub mod protocol;
 pub mod random;
 pub mod record;
