@@ -7,6 +7,7 @@
 
 pub mod error;
 pub mod strict;
+pub mod wire;
 
 use kafka_protocol::messages as m;
 use kafka_protocol::protocol::{Decodable, Encodable};
