@@ -8,3 +8,5 @@
 pub mod backoff;
 pub mod config;
 pub mod metadata;
+pub mod partitioner;
+pub mod producer;

@@ -5,6 +5,8 @@
 //!
 //! **Invariant:** a key that is accepted has its effect; one that Kafka knows and that has none here is refused.
 
+pub mod producer;
+
 use std::collections::BTreeMap;
 
 use super::backoff::Backoff;
