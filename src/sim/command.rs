@@ -1,0 +1,57 @@
+//! Everything that can be done to a running cluster from outside, as data.
+//!
+//! The page, a scenario file, a link and a test all end here; `lab::command` gives each its text form.
+//!
+//! **Invariant:** a command that [`World::check`](super::World::check) refuses changes nothing.
+
+use std::collections::BTreeMap;
+
+use crate::client::consumer::ConsumerSpec;
+use crate::client::producer::ProducerSpec;
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::types::{BrokerId, ClientName, ControllerId, Topic};
+
+/// A process as a command names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Target {
+    Broker(BrokerId),
+    Controller(ControllerId),
+    Client(ClientName),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// A new broker joins the cluster.
+    AddBroker { broker: BrokerId, rack: Option<String> },
+    /// kill -9.
+    Kill(Target),
+    /// Starts a dead broker again with the data it had.
+    Start(Target),
+    /// The process stands still and its connections stay open (SIGSTOP, a long GC pause).
+    Freeze(Target),
+    Thaw(Target),
+    /// Packets between the two are lost without a sign.
+    Cut { a: Target, b: Target },
+    Heal { a: Target, b: Target },
+    AddProducer(ProducerSpec),
+    /// The application stops sending; what it has sent goes on.
+    Pause(ClientName),
+    Resume(ClientName),
+    AddConsumer(ConsumerSpec),
+    /// The client's close(): it says goodbye and ends.
+    Close(ClientName),
+    /// The client's process ends without a word.
+    Crash(ClientName),
+    CreateTopic { topic: Topic, partitions: i32, replication_factor: i16, config: BTreeMap<String, String> },
+    /// `None` deletes the topic's own value.
+    SetTopicConfig { topic: Topic, key: String, value: Option<String> },
+}
+
+/// Why a command was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Refusal {
+    /// Kafka's error, where Kafka has one.
+    pub error: Option<ErrorCode>,
+    pub reason: String,
+}
