@@ -159,6 +159,12 @@ impl<C: Clone> NetworkClient<C> {
         matches!(link, Some(Link::Connecting { .. } | Link::Handshaking))
     }
 
+    /// Connections that stand or are being opened.
+    pub fn open_peers(&self) -> Vec<Peer> {
+        let open = self.connections.iter().filter(|(_, c)| !matches!(c.link, Link::Down { .. }));
+        open.map(|(peer, _)| *peer).collect()
+    }
+
     /// When this node last began to open the connection.
     pub fn last_attempt(&self, peer: Peer) -> Option<Time> {
         self.connections.get(&peer).and_then(|c| c.last_attempt)

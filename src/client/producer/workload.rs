@@ -1,7 +1,6 @@
 //! The application around a producer: what it sends, and when.
 //!
-//! Every record has a key, so the partitioner for records without one (R-PROD-11) has no part in it. Records are evenly
-//! spaced; which of the keys comes next is drawn from the producer's random stream.
+//! Records are evenly spaced; which of the keys comes next is drawn from the producer's random stream.
 //!
 //! **Invariant:** record `n` after a start is sent `n` divided by the rate later, to the microsecond.
 
@@ -13,7 +12,8 @@ use crate::kafka::random::Random;
 use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, Topic};
 
-/// A producer as a person writes it down.
+/// A producer as a person writes it down. There is always a key pattern: a producer of records without a key, and with it
+/// the sticky partitioner (R-PROD-11), is not modelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProducerSpec {
     /// `client.id` too.
