@@ -8,6 +8,7 @@
 pub mod admin;
 pub mod backoff;
 pub mod config;
+pub mod consumer;
 pub mod metadata;
 pub mod partitioner;
 pub mod producer;

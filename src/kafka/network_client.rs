@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use kafka_protocol::messages::ApiVersionsRequest;
 
-use super::effects::{Effect, Effects, Input, Peer};
+use super::effects::{Channel, Effect, Effects, Input, Peer};
 use super::protocol::{ApiKey, Request, Response};
 use super::random::Random;
 use super::time::Time;
@@ -26,8 +26,6 @@ pub struct NetworkConfig {
     pub setup_timeout_ms: i64,
     /// max.in.flight.requests.per.connection.
     pub max_in_flight: i32,
-    /// Ask for ApiVersions first, as all clients do; replica fetchers do not.
-    pub discovers_versions: bool,
 }
 
 impl Default for NetworkConfig {
@@ -37,7 +35,6 @@ impl Default for NetworkConfig {
             reconnect_backoff_max_ms: 1000,
             setup_timeout_ms: 10_000,
             max_in_flight: i32::MAX,
-            discovers_versions: true,
         }
     }
 }
@@ -272,7 +269,8 @@ impl<C: Clone> NetworkClient<C> {
         fx: &mut Effects<T>,
     ) -> Option<NetworkEvent<C>> {
         let connection = self.connections.get_mut(&peer)?;
-        if !self.config.discovers_versions {
+        // Replica fetchers know what their peers speak.
+        if peer.channel == Channel::ReplicaFetcher {
             connection.link = Link::Ready;
             connection.failures = 0;
             fx.cancel_timer(NetworkTimer::Deadline(peer));
@@ -354,13 +352,18 @@ impl<C: Clone> NetworkClient<C> {
     fn take_down<T: From<NetworkTimer>>(&mut self, now: Time, peer: Peer, fx: &mut Effects<T>) -> Vec<C> {
         let Some(connection) = self.connections.get_mut(&peer) else { return Vec::new() };
         let doubled = self.config.reconnect_backoff_ms.saturating_mul(1 << connection.failures.min(20));
-        let backoff_ms = doubled.min(self.config.reconnect_backoff_max_ms);
-        let backoff_ms = self.random.jitter(backoff_ms, 20);
+        let backoff_ms = match peer.channel {
+            // A fetcher waits by itself (replica.fetch.backoff.ms).
+            Channel::ReplicaFetcher => 0,
+            _ => self.random.jitter(doubled.min(self.config.reconnect_backoff_max_ms), 20),
+        };
         connection.failures += 1;
         connection.link = Link::Down { may_connect_at: now.plus_ms(backoff_ms) };
         let contexts = connection.in_flight.drain(..).filter_map(|r| r.context).collect();
         fx.cancel_timer(NetworkTimer::Deadline(peer));
-        fx.set_timer(NetworkTimer::Backoff(peer), now.plus_ms(backoff_ms));
+        if backoff_ms > 0 {
+            fx.set_timer(NetworkTimer::Backoff(peer), now.plus_ms(backoff_ms));
+        }
         contexts
     }
 

@@ -217,7 +217,7 @@ impl Producer {
     }
 
     fn generate(&mut self, now: Time, fx: Fx<'_>) {
-        if self.phase == Phase::Running && self.blocked.is_none() {
+        if self.phase == Phase::Running {
             let message = self.workload.make(&self.spec);
             self.counts.sent += 1;
             self.send(now, message, now, fx);

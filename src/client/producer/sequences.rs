@@ -306,6 +306,21 @@ mod tests {
     }
 
     #[test]
+    fn behind_an_expired_batch_only_its_direct_follower_proves_a_gap_r_prod_29() {
+        let mut bench = Bench::new();
+        let (first_id, mut first) = bench.send();
+        let (second_id, second) = bench.send();
+        let (third_id, third) = bench.send();
+        first.attempts = 1;
+        bench.sequences.on_expired(first_id, &first);
+        assert!(bench.sequences.can_retry(&third, ErrorCode::OutOfOrderSequenceNumber));
+        bench.check_bump(None);
+        assert!(bench.sequences.can_retry(&second, ErrorCode::OutOfOrderSequenceNumber));
+        bench.check_bump(Some(&[(second_id, 0), (third_id, 1)]));
+        assert!(bench.sequences.may_send(&Bench::fresh()), "the doubt is over");
+    }
+
+    #[test]
     fn of_batches_that_are_sent_again_only_the_first_is_under_way() {
         let mut bench = Bench::new();
         let (_, first) = bench.send();

@@ -374,6 +374,8 @@ fn retries_end_where_the_config_says_r_prod_17() {
         bench.refuse(&sent, ErrorCode::NotEnoughReplicas);
     }
     assert_eq!(bench.failures(), [ErrorCode::NotEnoughReplicas]);
+    bench.run_for(3_600_000);
+    assert_eq!(bench.next().base_sequence(), 1, "whether sequence 0 was written is not known");
 }
 
 #[test]
@@ -444,6 +446,45 @@ fn one_in_flight_request_mutes_its_partition_r_prod_6() {
 }
 
 #[test]
+fn a_muted_partition_stays_so_when_its_leader_moves_r_prod_6() {
+    let config = [("max.in.flight.requests.per.connection", "1")];
+    let mut bench = Bench::new("10/s", &config, &[1, 1]);
+    let first = bench.next();
+    bench.leaders = vec![(2, 1), (2, 1)];
+    bench.call(|producer, _, _| producer.metadata.request_update());
+    bench.run_for(5000);
+    let muted: BTreeSet<i32> = first.batches.iter().map(|(partition, _)| *partition).collect();
+    let others = bench.produced.iter().flat_map(|sent| &sent.batches).map(|(partition, _)| *partition);
+    assert!(others.eq(BTreeSet::from([0, 1]).difference(&muted).copied()), "the other partition goes on");
+}
+
+#[test]
+fn no_partition_starves_at_max_request_size_r_prod_3() {
+    let config = [("max.request.size", "200"), ("batch.size", "200")];
+    let mut bench = Bench::new("1000/s", &config, &[1, 1, 1]);
+    bench.run_for(1000);
+    let mut partitions = Vec::new();
+    for _ in 0..6 {
+        let oldest = bench.produced.pop_front().unwrap();
+        bench.accept(&oldest);
+        let newest = bench.produced.back().unwrap();
+        assert_eq!(newest.batches.len(), 1, "two batches are too much for one request");
+        partitions.push(newest.batches[0].0);
+    }
+    partitions.sort();
+    assert_eq!(partitions, [0, 0, 1, 1, 2, 2]);
+}
+
+#[test]
+fn a_leader_whose_address_is_not_known_makes_it_ask_again() {
+    let mut bench = Bench::new("10/s", &[], &[9]);
+    bench.run_for(3000);
+    assert!(bench.produced.is_empty());
+    bench.leaders = vec![(1, 0)];
+    assert!(bench.next().at_ms < 5000);
+}
+
+#[test]
 fn a_final_refusal_starts_a_new_epoch_at_0_r_prod_30() {
     let mut bench = Bench::new("10/s", &[], &[1]);
     let first = bench.next();
@@ -464,10 +505,16 @@ fn out_of_order_of_the_next_batch_is_sent_again_in_a_new_epoch_r_prod_29() {
     let second = bench.next();
     bench.call(Producer::pause);
     bench.refuse(&second, ErrorCode::OutOfOrderSequenceNumber);
-    let again = bench.next();
-    let batch = &again.batches[0].1;
-    assert_eq!((batch.producer_epoch(), batch.base_sequence()), (ProducerEpoch(1), 0));
-    bench.accept(&again);
+    for epoch in 1..=2 {
+        let again = bench.next();
+        let batch = &again.batches[0].1;
+        assert_eq!((batch.producer_epoch(), batch.base_sequence()), (ProducerEpoch(epoch), 0));
+        if epoch == 1 {
+            bench.refuse(&again, ErrorCode::OutOfOrderSequenceNumber);
+        } else {
+            bench.accept(&again);
+        }
+    }
     bench.check_counts(2, 0);
 }
 

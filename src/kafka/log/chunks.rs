@@ -13,7 +13,7 @@ const BATCHES_PER_CHUNK: usize = 64;
 type Chunk = Vec<Batch>;
 
 /// A clone is one pointer; an edit copies the list of chunks and the chunk that it changes, if they are shared.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Chunks {
     list: Rc<Vec<Rc<Chunk>>>,
     batch_count: i64,

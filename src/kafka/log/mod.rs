@@ -21,7 +21,7 @@ pub use leader_epochs::{EpochEntry, LeaderEpochs, truncation_point};
 pub use producer_state::{AppendedBatch, Producer, Producers, SequenceError};
 pub use read::{ReadResult, RecordAtTime};
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
     chunks: Chunks,
     /// Where the stored data starts, which may be below the log start offset.

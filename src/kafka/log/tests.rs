@@ -95,10 +95,10 @@ fn append_time_replaces_the_producers_timestamps_r_log_19() {
 /// The append is refused and leaves no trace.
 fn check_refused(bytes: Bytes, limits: &AppendLimits, error: AppendError, code: ErrorCode) {
     let mut log = log_of(E0, &[&["a"]]);
-    let before = format!("{log:?}");
+    let before = log.clone();
     assert_eq!(error.code(), code);
     assert_eq!(log.append_as_leader(NOW, bytes, E1, Origin::Client, limits), Err(error));
-    assert_eq!(format!("{log:?}"), before);
+    assert_eq!(log, before);
 }
 
 /// `edit` changes the header of a good batch and mends the checksum.
@@ -156,7 +156,7 @@ fn one_bad_record_refuses_the_whole_batch_r_log_20_22() {
     check_refused(builder.finish(None).into_bytes(), &compacted, error, ErrorCode::InvalidRecord);
 }
 
-/// A record that is `age_ms` old; `None`: accepted.
+/// A record of that timestamp, which is refused unless `accepted`.
 fn check_timestamp(timestamp_ms: i64, limits: &AppendLimits, accepted: bool) {
     let now_ms = NOW.wall_ms();
     let bytes = batch_at(timestamp_ms, &["x"], None).into_bytes();
