@@ -64,6 +64,8 @@ pub struct Session {
     heard: u64,
     rebalancing: BTreeSet<GroupId>,
     changed_at: Time,
+    /// When the scenario's own commands are due, the earliest first.
+    due: Vec<Time>,
 }
 
 impl Session {
@@ -82,10 +84,11 @@ impl Session {
             brokers: scenario.brokers.clone(),
             broker_config: scenario.broker_config.clone(),
         });
-        let mut clients = Clients::default();
+        let (mut clients, mut due) = (Clients::default(), Vec::new());
         for (at, command) in scenario.commands() {
             clients.note(&command);
             world.schedule(at, command);
+            due.push(at);
         }
         Ok(Session {
             text: text.to_owned(),
@@ -99,6 +102,7 @@ impl Session {
             heard: 0,
             rebalancing: BTreeSet::new(),
             changed_at: Time::ZERO,
+            due,
         })
     }
 
@@ -226,7 +230,7 @@ impl Session {
             cluster_requests,
             rebalancing: !self.rebalancing.is_empty(),
             changed_at: self.changed_at,
-            next_at: None,
+            next_at: self.due.get(self.due.partition_point(|at| *at <= self.now())).copied(),
         }
     }
 
