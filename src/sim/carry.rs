@@ -35,7 +35,9 @@ impl World {
             match effect {
                 Effect::Connect(peer) => self.connect(node, peer),
                 Effect::Disconnect(peer) => self.disconnect(node, peer),
-                Effect::Send { to, correlation, request } => self.send_request(node, to, correlation, request),
+                Effect::Send { to, correlation, request } => {
+                    self.send_request(node, to, correlation, request)
+                }
                 Effect::Respond { to, response } => self.send_response(node, to, response),
                 Effect::NoResponse(id) => self.free(ConnectionId::of_request(node, id)),
                 Effect::Hangup(id) => self.hang_up(ConnectionId::of_request(node, id)),

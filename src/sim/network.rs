@@ -201,7 +201,11 @@ impl Network {
             .or_insert_with(|| Random::stream(seed, &format!("link {} {}", ends.0, ends.1)));
         let drawn = now.plus_us(stream.between(*self.latency_us.start(), *self.latency_us.end()));
         let Some(connection) = self.connections.get_mut(&id) else { return drawn };
-        let last = if packet.is_to_server() { &mut connection.last_to_server } else { &mut connection.last_to_client };
+        let last = if packet.is_to_server() {
+            &mut connection.last_to_server
+        } else {
+            &mut connection.last_to_client
+        };
         *last = drawn.max(*last);
         *last
     }

@@ -117,9 +117,14 @@ impl World {
                 Machine::Consumer(consumer) => part(fx, |fx| consumer.close(now, fx)),
                 _ => {}
             }),
-            Command::Crash(name) => self.with_node(&Target::Client(name), |world, node| world.kill(node, Act::Killed)),
+            Command::Crash(name) => {
+                self.with_node(&Target::Client(name), |world, node| world.kill(node, Act::Killed))
+            }
             Command::CreateTopic { topic, partitions, replication_factor, config } => {
-                self.administrate(text, Operation::CreateTopic { topic, partitions, replication_factor, configs: config });
+                self.administrate(
+                    text,
+                    Operation::CreateTopic { topic, partitions, replication_factor, configs: config },
+                );
             }
             Command::SetTopicConfig { topic, key, value } => {
                 self.administrate(text, Operation::AlterTopicConfig { topic, key, value });
@@ -181,7 +186,9 @@ impl World {
     pub fn find(&self, target: &Target) -> Result<NodeId, Refusal> {
         let node = match target {
             Target::Broker(id) => Some(NodeId::Broker(*id)).filter(|node| self.processes.contains_key(node)),
-            Target::Controller(id) => Some(NodeId::Controller(*id)).filter(|node| self.processes.contains_key(node)),
+            Target::Controller(id) => {
+                Some(NodeId::Controller(*id)).filter(|node| self.processes.contains_key(node))
+            }
             Target::Client(name) => self.node_of(name).filter(|_| name.as_str() != ADMIN),
         };
         let known = match target {
@@ -198,7 +205,12 @@ impl World {
         })
     }
 
-    fn checked(&self, target: &Target, fits: impl Fn(&Process) -> bool, otherwise: &str) -> Result<(), Refusal> {
+    fn checked(
+        &self,
+        target: &Target,
+        fits: impl Fn(&Process) -> bool,
+        otherwise: &str,
+    ) -> Result<(), Refusal> {
         let node = self.find(target)?;
         match self.processes.get(&node) {
             Some(process) if fits(process) => Ok(()),

@@ -88,7 +88,9 @@ impl Machine {
                 Arrival::Start => Input::Start,
                 Arrival::Connected(peer) => Input::Connected(peer),
                 Arrival::Disconnected(peer) => Input::Disconnected(peer),
-                Arrival::Response { from, correlation, response } => Input::Response { from, correlation, response },
+                Arrival::Response { from, correlation, response } => {
+                    Input::Response { from, correlation, response }
+                }
                 Arrival::Request { id, client, request } => Input::Request { id, client, request },
                 Arrival::Timer(any) => match timer(any) {
                     Some(timer) => Input::Timer(timer),
@@ -143,7 +145,10 @@ impl Machine {
 pub enum ProcessState {
     Running(Machine),
     /// Stands still; what reaches it waits in the kernel's buffers.
-    Frozen { machine: Machine, held: VecDeque<Arrival> },
+    Frozen {
+        machine: Machine,
+        held: VecDeque<Arrival>,
+    },
     Dead(Remains),
 }
 

@@ -53,12 +53,25 @@ impl Default for WorldConfig {
 /// One entry of the queue.
 #[derive(Clone, Debug)]
 pub(super) enum Entry {
-    Start { node: NodeId, incarnation: u32 },
-    Timer { node: NodeId, timer: Timer },
-    Packet { connection: ConnectionId, packet: Packet, sent_at: Time },
+    Start {
+        node: NodeId,
+        incarnation: u32,
+    },
+    Timer {
+        node: NodeId,
+        timer: Timer,
+    },
+    Packet {
+        connection: ConnectionId,
+        packet: Packet,
+        sent_at: Time,
+    },
     /// The next request that waits on a connection goes into work.
     NextRequest(ConnectionId),
-    Command { command: Box<Command>, text: String },
+    Command {
+        command: Box<Command>,
+        text: String,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -198,14 +211,19 @@ impl World {
     /// Notes what happened.
     pub(super) fn tell(&mut self, event: Event) {
         self.digest.fold(&event);
-        let (key, cause) = self.current.unwrap_or((Key { time: self.now, sequence: self.next_sequence }, None));
+        let (key, cause) =
+            self.current.unwrap_or((Key { time: self.now, sequence: self.next_sequence }, None));
         self.trace.push(TraceEntry { key, cause, event });
     }
 
     pub(super) fn start_controller(&mut self, id: ControllerId) {
         let log = Default::default();
         let machine = self.new_controller(id, log, 1);
-        self.spawn(id.into(), ClientName::new(&format!("controller-{id}")), Machine::Controller(Box::new(machine)));
+        self.spawn(
+            id.into(),
+            ClientName::new(&format!("controller-{id}")),
+            Machine::Controller(Box::new(machine)),
+        );
     }
 
     pub(super) fn start_broker(&mut self, id: BrokerId) {
@@ -298,7 +316,14 @@ impl World {
                 let (client, server) = (connection.client, connection.server);
                 let (from, to) = if packet.is_to_server() { (client, server) } else { (server, client) };
                 let channel = connection.channel;
-                Some(Flight { from, to, channel, sent_at: *sent_at, arrives_at: key.time, packet: packet.clone() })
+                Some(Flight {
+                    from,
+                    to,
+                    channel,
+                    sent_at: *sent_at,
+                    arrives_at: key.time,
+                    packet: packet.clone(),
+                })
             }
             _ => None,
         })

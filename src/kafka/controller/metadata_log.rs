@@ -36,7 +36,12 @@ impl MetadataLog {
         let mut builder = BatchBuilder::new();
         for record in records {
             let value = record.encode();
-            builder.append(&NewRecord { timestamp_ms: now.wall_ms(), key: None, value: Some(&value), headers: &[] });
+            builder.append(&NewRecord {
+                timestamp_ms: now.wall_ms(),
+                key: None,
+                value: Some(&value),
+                headers: &[],
+            });
         }
         let batch = builder.finish(None).into_bytes();
         let limits = AppendLimits { max_message_bytes: i32::MAX, ..AppendLimits::default() };
