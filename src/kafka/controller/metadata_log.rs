@@ -59,7 +59,7 @@ impl MetadataLog {
     /// The whole log, for a controller that starts again.
     pub fn records(&self) -> impl Iterator<Item = MetadataRecord> + '_ {
         self.log.batches_from(self.log.log_start_offset()).flat_map(|batch| {
-            decode_batch(&batch).expect("the log holds what the controller wrote").into_iter().map(|(_, r)| r)
+            decode_batch(batch).expect("the log holds what the controller wrote").into_iter().map(|(_, r)| r)
         })
     }
 }

@@ -259,7 +259,10 @@ fn decode_registration(r: &mut Reader<'_>) -> Result<RegisterBroker, WireError> 
     let incarnation = r.uuid()?;
     let epoch = BrokerEpoch(r.i64()?);
     r.compact_array(|r| {
-        (r.compact_string()?, r.compact_string()?, r.u16()?, r.i16()?);
+        r.compact_string()?;
+        r.compact_string()?;
+        r.u16()?;
+        r.i16()?;
         r.tags()
     })?;
     r.compact_array(|_| Ok(()))?;
