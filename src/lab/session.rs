@@ -19,8 +19,7 @@ use crate::kafka::event::{Event, GroupState};
 use crate::kafka::protocol::{ApiKey, Response};
 use crate::kafka::time::Time;
 use crate::kafka::types::GroupId;
-use crate::sim::command::{Command, Refusal};
-use crate::sim::{Flight, World, WorldConfig};
+use crate::sim::{Command, Flight, Packet, Refusal, World, WorldConfig};
 
 /// What may differ from the scenario's own words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,11 +82,13 @@ impl Session {
             controller: scenario.controller,
             brokers: scenario.brokers.clone(),
             broker_config: scenario.broker_config.clone(),
-        });
+        })
+        .expect("the scenario's reader has checked its configs");
         let (mut clients, mut due) = (Clients::default(), Vec::new());
         for (at, command) in scenario.commands() {
             clients.note(&command);
-            world.schedule(at, command);
+            let text = print(&command);
+            world.schedule(at, command, &text);
             due.push(at);
         }
         Ok(Session {
@@ -132,7 +133,7 @@ impl Session {
         let command = self.clients.complete(parse(text)?)?;
         self.world.check(&command)?;
         let (time, events_done, text) = (self.now(), self.events_done(), print(&command));
-        self.world.apply(command.clone())?;
+        self.world.apply(command.clone(), &text)?;
         self.clients.note(&command);
         self.journal.push(Entry { time, events_done, text });
         self.changed_at = time;
@@ -306,13 +307,11 @@ enum FlightKind {
 }
 
 fn kind(flight: &Flight) -> FlightKind {
-    match flight.api {
-        ApiKey::Produce if !flight.answer => FlightKind::Batch,
-        ApiKey::Fetch if flight.response.as_deref().is_some_and(carries_records) => FlightKind::Batch,
-        ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::LeaveGroup | ApiKey::FindCoordinator => {
-            FlightKind::Group
-        }
-        ApiKey::BrokerRegistration | ApiKey::AlterPartition | ApiKey::CreateTopics => FlightKind::Cluster,
+    match (flight.api(), &flight.packet) {
+        (Some(ApiKey::Produce), Packet::Request { .. }) => FlightKind::Batch,
+        (Some(ApiKey::Fetch), Packet::Response { response, .. }) if carries_records(response) => FlightKind::Batch,
+        (Some(ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::LeaveGroup), _) => FlightKind::Group,
+        (Some(ApiKey::BrokerRegistration | ApiKey::AlterPartition | ApiKey::CreateTopics), _) => FlightKind::Cluster,
         _ => FlightKind::Routine,
     }
 }
