@@ -5,12 +5,12 @@
 //!
 //! **Invariant:** seed, configuration and commands with their places determine every event.
 
-mod command;
-mod digest;
-mod network;
-mod process;
-mod trace;
-mod world;
+pub mod command;
+pub mod digest;
+pub mod network;
+pub mod process;
+pub mod trace;
+pub mod world;
 
 mod carry;
 mod faults;
