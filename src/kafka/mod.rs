@@ -3,10 +3,17 @@
 //! **Invariant:** nothing here knows the simulator, a clock, a socket or a browser; a handler gets `now` and an input
 //! and pushes effects.
 
+pub mod types;
+pub mod time;
+pub mod random;
+pub mod protocol;
+pub mod event;
 pub mod effects;
 pub mod network_client;
-pub mod event;
-pub mod protocol;
-pub mod random;
-pub mod time;
-pub mod types;
+pub mod config;
+pub mod record;
+pub mod log;
+pub mod api_versions;
+pub mod envelope;
+pub mod controller;
+pub mod replication;

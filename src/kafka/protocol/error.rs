@@ -99,6 +99,7 @@ errors! {
     TopicDeletionDisabled = 73, "TOPIC_DELETION_DISABLED", Final;
     FencedLeaderEpoch = 74, "FENCED_LEADER_EPOCH", RefreshMetadata;
     UnknownLeaderEpoch = 75, "UNKNOWN_LEADER_EPOCH", Retriable;
+    UnsupportedCompressionType = 76, "UNSUPPORTED_COMPRESSION_TYPE", Final;
     StaleBrokerEpoch = 77, "STALE_BROKER_EPOCH", Final;
     OffsetNotAvailable = 78, "OFFSET_NOT_AVAILABLE", Retriable;
     MemberIdRequired = 79, "MEMBER_ID_REQUIRED", Final;

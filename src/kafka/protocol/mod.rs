@@ -6,7 +6,9 @@
 //! **Invariant:** a message that a node sends can be carried by the wire at its version without loss ([`strict`]).
 
 pub mod error;
+pub mod metadata_records;
 pub mod strict;
+pub mod wire;
 
 use kafka_protocol::messages as m;
 use kafka_protocol::protocol::{Decodable, Encodable};
@@ -116,7 +118,7 @@ pub struct CodecError {
 }
 
 impl CodecError {
-    fn new(api: ApiKey, reason: impl ToString) -> CodecError {
+    pub(crate) fn new(api: ApiKey, reason: impl ToString) -> CodecError {
         CodecError { api, reason: reason.to_string() }
     }
 }

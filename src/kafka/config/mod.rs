@@ -1,0 +1,170 @@
+//! Configs under Kafka's own names: one table of [`Key`]s for each kind of thing, read from text into typed values.
+//!
+//! Mirrors `ConfigDef` and `ConfigException`. A table gives each key's default, range and one line of doc, so that a
+//! page can list them; the typed structs ([`TopicConfig`], [`BrokerConfig`], and those of the clients) are what runs.
+//!
+//! **Invariant:** a key that a person gives and that is accepted has its effect; one that Kafka knows and that has
+//! none here is refused by name.
+
+mod broker;
+mod topic;
+
+use std::collections::BTreeMap;
+
+pub use broker::{BROKER_KEYS, BROKER_NOT_MODELLED, BrokerConfig};
+pub use topic::{TOPIC_KEYS, TOPIC_NOT_MODELLED, TopicConfig, check_topic_config};
+
+/// One config key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    pub name: &'static str,
+    /// As a person would write it.
+    pub default: &'static str,
+    pub kind: Kind,
+    pub doc: &'static str,
+}
+
+/// What values a key takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Integer {
+        min: i64,
+        max: i64,
+    },
+    Boolean,
+    OneOf(&'static [&'static str]),
+    /// Names from a set, separated by commas, at least one.
+    ListOf(&'static [&'static str]),
+}
+
+impl Kind {
+    /// Kafka's INT from `min` on.
+    pub const fn int_from(min: i64) -> Kind {
+        Kind::Integer { min, max: i32::MAX as i64 }
+    }
+
+    /// Kafka's LONG from `min` on.
+    pub const fn long_from(min: i64) -> Kind {
+        Kind::Integer { min, max: i64::MAX }
+    }
+}
+
+/// A value that a client does not take, in the words of Kafka's ConfigException.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("Invalid value {value} for configuration {key}: {reason}")]
+pub struct ConfigError {
+    pub key: String,
+    pub value: String,
+    pub reason: String,
+}
+
+impl ConfigError {
+    pub fn new(key: &str, value: impl ToString, reason: impl Into<String>) -> ConfigError {
+        ConfigError { key: key.to_owned(), value: value.to_string(), reason: reason.into() }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Value {
+    Integer(i64),
+    Boolean(bool),
+    Text(String),
+    List(Vec<String>),
+}
+
+/// One client's configs, checked: each key of its tables with its given or default value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Values {
+    values: BTreeMap<&'static str, Value>,
+    given: Vec<&'static str>,
+}
+
+impl Values {
+    /// Reads what a person gave. `not_modelled` are the keys that Kafka knows and that would have no effect here.
+    pub fn read(
+        tables: &[&[Key]],
+        not_modelled: &[&str],
+        given: &BTreeMap<String, String>,
+    ) -> Result<Values, ConfigError> {
+        for (name, value) in given {
+            if tables.iter().all(|table| table.iter().all(|key| key.name != name)) {
+                let known = not_modelled.contains(&name.as_str());
+                let reason = if known { "not modelled yet" } else { "Unknown configuration" };
+                return Err(ConfigError::new(name, value, reason));
+            }
+        }
+        let mut read = Values { values: BTreeMap::new(), given: Vec::new() };
+        for key in tables.iter().copied().flatten() {
+            let text = given.get(key.name).map(String::as_str);
+            if text.is_some() {
+                read.given.push(key.name);
+            }
+            read.values.insert(key.name, parse(key, text.unwrap_or(key.default))?);
+        }
+        Ok(read)
+    }
+
+    /// Whether the person gave a value, be it the default.
+    pub fn is_given(&self, name: &str) -> bool {
+        self.given.contains(&name)
+    }
+
+    pub fn integer(&self, name: &str) -> i64 {
+        match self.values.get(name) {
+            Some(Value::Integer(value)) => *value,
+            other => panic!("{name} is no integer in the table: {other:?}"),
+        }
+    }
+
+    /// A value that the table keeps within Kafka's INT.
+    pub fn int(&self, name: &str) -> i32 {
+        i32::try_from(self.integer(name)).unwrap_or_else(|_| panic!("{name} is no INT in the table"))
+    }
+
+    pub fn boolean(&self, name: &str) -> bool {
+        match self.values.get(name) {
+            Some(Value::Boolean(value)) => *value,
+            other => panic!("{name} is no boolean in the table: {other:?}"),
+        }
+    }
+
+    pub fn text(&self, name: &str) -> &str {
+        match self.values.get(name) {
+            Some(Value::Text(value)) => value,
+            other => panic!("{name} is no text in the table: {other:?}"),
+        }
+    }
+
+    pub fn list(&self, name: &str) -> &[String] {
+        match self.values.get(name) {
+            Some(Value::List(value)) => value,
+            other => panic!("{name} is no list in the table: {other:?}"),
+        }
+    }
+}
+
+fn parse(key: &Key, text: &str) -> Result<Value, ConfigError> {
+    let text = text.trim();
+    let refuse = |reason: String| Err(ConfigError::new(key.name, text, reason));
+    match key.kind {
+        Kind::Integer { min, max } => match text.parse::<i64>() {
+            Ok(value) if value < min => refuse(format!("Value must be at least {min}")),
+            Ok(value) if value > max => refuse(format!("Value must be no more than {max}")),
+            Ok(value) => Ok(Value::Integer(value)),
+            Err(_) => refuse("Not a number".to_owned()),
+        },
+        Kind::Boolean if text.eq_ignore_ascii_case("true") => Ok(Value::Boolean(true)),
+        Kind::Boolean if text.eq_ignore_ascii_case("false") => Ok(Value::Boolean(false)),
+        Kind::Boolean => refuse("Expected value to be either true or false".to_owned()),
+        Kind::OneOf(names) if names.contains(&text) => Ok(Value::Text(text.to_owned())),
+        Kind::OneOf(names) => refuse(format!("String must be one of: {}", names.join(", "))),
+        Kind::ListOf(names) => {
+            let list: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+            match list.iter().find(|name| !names.contains(&name.as_str())) {
+                Some(name) => refuse(format!("{name:?} is none of: {}", names.join(", "))),
+                None => Ok(Value::List(list)),
+            }
+        }
+    }
+}
+

@@ -1,0 +1,135 @@
+//! Configs of a topic (section 1.8 of the reference, `TopicConfig`, `LogConfig`).
+
+use std::collections::BTreeMap;
+
+use super::{ConfigError, Key, Kind, Values};
+
+/// The topic configs that have their effect here.
+pub const TOPIC_KEYS: &[Key] = &[
+    Key {
+        name: "min.insync.replicas",
+        default: "1",
+        kind: Kind::int_from(1),
+        doc: "With fewer replicas in sync, acks=all writes are refused and the high watermark stands still.",
+    },
+    Key {
+        name: "max.message.bytes",
+        default: "1048588",
+        kind: Kind::int_from(0),
+        doc: "The largest batch the leader takes, in bytes with its header.",
+    },
+    Key {
+        name: "message.timestamp.type",
+        default: "CreateTime",
+        kind: Kind::OneOf(&["CreateTime", "LogAppendTime"]),
+        doc: "Whether a record keeps the producer's timestamp or gets the leader's.",
+    },
+    Key {
+        name: "message.timestamp.before.max.ms",
+        default: "9223372036854775807",
+        kind: Kind::long_from(0),
+        doc: "How far a record's timestamp may lie in the past.",
+    },
+    Key {
+        name: "message.timestamp.after.max.ms",
+        default: "3600000",
+        kind: Kind::long_from(0),
+        doc: "How far a record's timestamp may lie in the future.",
+    },
+];
+
+/// Topic configs that Kafka knows and that have no effect here yet. The controller checks and keeps them.
+pub const TOPIC_NOT_MODELLED: &[Key] = &[
+    other("cleanup.policy", "delete", Kind::ListOf(&["delete", "compact"])),
+    other("compression.type", "producer", Kind::OneOf(&["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"])),
+    other("delete.retention.ms", "86400000", Kind::long_from(0)),
+    other("file.delete.delay.ms", "60000", Kind::long_from(0)),
+    other("flush.messages", "9223372036854775807", Kind::long_from(1)),
+    other("flush.ms", "9223372036854775807", Kind::long_from(0)),
+    other("index.interval.bytes", "4096", Kind::int_from(0)),
+    other("max.compaction.lag.ms", "9223372036854775807", Kind::long_from(1)),
+    other("min.compaction.lag.ms", "0", Kind::long_from(0)),
+    other("preallocate", "false", Kind::Boolean),
+    other("retention.bytes", "-1", Kind::long_from(i64::MIN)),
+    other("retention.ms", "604800000", Kind::long_from(-1)),
+    other("segment.bytes", "1073741824", Kind::int_from(1_048_576)),
+    other("segment.index.bytes", "10485760", Kind::int_from(4)),
+    other("segment.jitter.ms", "0", Kind::long_from(0)),
+    other("segment.ms", "604800000", Kind::long_from(1)),
+    other("unclean.leader.election.enable", "false", Kind::Boolean),
+];
+
+const fn other(name: &'static str, default: &'static str, kind: Kind) -> Key {
+    Key { name, default, kind, doc: "" }
+}
+
+/// What a topic's own values, the cluster's and the defaults come to (R-LOG-53).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicConfig {
+    pub min_insync_replicas: i32,
+    pub max_message_bytes: i32,
+    pub log_append_time: bool,
+    pub timestamp_before_max_ms: i64,
+    pub timestamp_after_max_ms: i64,
+    pub compacted: bool,
+}
+
+impl TopicConfig {
+    /// `cluster` holds the cluster-wide values under their topic names.
+    pub fn effective(
+        own: &BTreeMap<String, String>,
+        cluster: &BTreeMap<String, String>,
+    ) -> Result<TopicConfig, ConfigError> {
+        let known = |name: &String| all_keys().any(|key| key.name == name);
+        let mut given: BTreeMap<String, String> = cluster.clone().into_iter().filter(|(k, _)| known(k)).collect();
+        given.extend(own.clone());
+        let values = Values::read(&[TOPIC_KEYS, TOPIC_NOT_MODELLED], &[], &given)?;
+        Ok(TopicConfig {
+            min_insync_replicas: values.int("min.insync.replicas"),
+            max_message_bytes: values.int("max.message.bytes"),
+            log_append_time: values.text("message.timestamp.type") == "LogAppendTime",
+            timestamp_before_max_ms: values.integer("message.timestamp.before.max.ms"),
+            timestamp_after_max_ms: values.integer("message.timestamp.after.max.ms"),
+            compacted: values.list("cleanup.policy").iter().any(|policy| policy == "compact"),
+        })
+    }
+}
+
+fn all_keys() -> impl Iterator<Item = &'static Key> {
+    TOPIC_KEYS.iter().chain(TOPIC_NOT_MODELLED)
+}
+
+/// What the controller checks of a topic's configs: names and ranges.
+pub fn check_topic_config(own: &BTreeMap<String, String>) -> Result<(), ConfigError> {
+    match own.keys().find(|name| all_keys().all(|key| key.name != **name)) {
+        Some(name) => Err(ConfigError::new(name, &own[name], "Unknown topic config name")),
+        None => TopicConfig::effective(own, &BTreeMap::new()).map(|_| ()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
+    }
+
+    #[test]
+    fn a_topics_own_value_stands_above_the_clusters_and_that_above_the_default() {
+        let min_isr = |own: &[(&str, &str)], cluster: &[(&str, &str)]| {
+            TopicConfig::effective(&map(own), &map(cluster)).expect("valid").min_insync_replicas
+        };
+        assert_eq!(min_isr(&[], &[]), 1, "R-LOG-53");
+        assert_eq!(min_isr(&[], &[("min.insync.replicas", "2")]), 2);
+        assert_eq!(min_isr(&[("min.insync.replicas", "3")], &[("min.insync.replicas", "2")]), 3);
+    }
+
+    #[test]
+    fn an_unknown_name_or_a_value_out_of_range_is_refused() {
+        assert!(check_topic_config(&map(&[("min.insync.replica", "2")])).is_err());
+        assert!(check_topic_config(&map(&[("min.insync.replicas", "0")])).is_err());
+        assert!(check_topic_config(&map(&[("segment.bytes", "1024")])).is_err(), "R-LOG-13");
+        assert!(check_topic_config(&map(&[("cleanup.policy", "compact,delete")])).is_ok());
+    }
+}

@@ -1,0 +1,97 @@
+//! What a metadata record changed, as events.
+
+use std::rc::Rc;
+
+use super::image::{ClusterImage, PartitionRegistration};
+use super::topics::Cause;
+use crate::kafka::effects::Effects;
+use crate::kafka::event::Event;
+use crate::kafka::protocol::metadata_records::{ConfigResource, MetadataRecord};
+use crate::kafka::types::{BrokerId, Topic, TopicPartition};
+
+/// The partition that a record is about to change, as it was.
+pub fn before(image: &ClusterImage, record: &MetadataRecord) -> Option<(TopicPartition, Rc<PartitionRegistration>)> {
+    match record {
+        MetadataRecord::PartitionChange(change) => {
+            let tp = TopicPartition::new(image.topic_name(change.topic_id)?, change.partition);
+            let partition = image.partition(&tp)?.clone();
+            Some((tp, partition))
+        }
+        _ => None,
+    }
+}
+
+/// Pushes the events of a record that has been replayed.
+pub fn tell<T>(
+    image: &ClusterImage,
+    record: &MetadataRecord,
+    before: Option<(TopicPartition, Rc<PartitionRegistration>)>,
+    cause: Cause,
+    fx: &mut Effects<T>,
+) {
+    match record {
+        MetadataRecord::RegisterBroker(record) => {
+            let (broker, epoch, rack) = (record.broker, record.epoch, record.rack.clone());
+            fx.event(Event::BrokerRegistered { broker, epoch, rack });
+        }
+        MetadataRecord::BrokerRegistrationChange(change) if change.fenced == Some(false) => {
+            fx.event(Event::BrokerUnfenced { broker: change.broker });
+        }
+        MetadataRecord::Config { resource: ConfigResource::Topic, name, key, value }
+            if is_settled(image, &Topic::new(name)) =>
+        {
+            let topic = Topic::new(name);
+            fx.event(Event::ConfigChanged { topic, key: key.clone(), value: value.clone() });
+        }
+        MetadataRecord::PartitionChange(_) => {
+            if let Some((tp, before)) = before
+                && let Some(after) = image.partition(&tp)
+            {
+                tell_partition(&tp, &before, after, cause, fx);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A topic in the middle of its creation has no partition yet; its configs are part of its creation.
+fn is_settled(image: &ClusterImage, topic: &Topic) -> bool {
+    image.topic(topic).is_some_and(|topic| !topic.partitions.is_empty())
+}
+
+fn tell_partition<T>(
+    tp: &TopicPartition,
+    before: &PartitionRegistration,
+    after: &PartitionRegistration,
+    cause: Cause,
+    fx: &mut Effects<T>,
+) {
+    let missing = |from: &[BrokerId], to: &[BrokerId]| -> Vec<BrokerId> {
+        from.iter().copied().filter(|id| !to.contains(id)).collect()
+    };
+    let (tp, isr) = (tp.clone(), after.isr.clone());
+    if after.leader_epoch != before.leader_epoch {
+        fx.event(Event::LeaderElected {
+            tp: tp.clone(),
+            from: before.leader,
+            to: after.leader,
+            leader_epoch: after.leader_epoch,
+            partition_epoch: after.partition_epoch,
+            isr: isr.clone(),
+            reason: cause.0,
+        });
+    }
+    let removed = missing(&before.isr, &after.isr);
+    if !removed.is_empty() {
+        let partition_epoch = after.partition_epoch;
+        fx.event(Event::IsrShrunk { tp: tp.clone(), removed, isr: isr.clone(), partition_epoch, reason: cause.0 });
+    }
+    let added = missing(&after.isr, &before.isr);
+    if !added.is_empty() {
+        fx.event(Event::IsrExpanded { tp: tp.clone(), added, isr, partition_epoch: after.partition_epoch });
+    }
+    if (&after.elr, &after.last_known_elr) != (&before.elr, &before.last_known_elr) {
+        let (elr, last_known_elr) = (after.elr.clone(), after.last_known_elr.clone());
+        fx.event(Event::ElrChanged { tp, elr, last_known_elr });
+    }
+}

@@ -1,0 +1,226 @@
+//! The metadata image: what a replay of the metadata log comes to.
+//!
+//! Mirrors `MetadataImage` on brokers and the timeline state of the controller (R-REPL-1, R-CTRL-8).
+//!
+//! **Invariant:** two nodes that replayed the same records hold equal images.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use uuid::Uuid;
+
+use crate::kafka::config::TopicConfig;
+use crate::kafka::protocol::metadata_records::{
+    ConfigResource, MetadataRecord, PartitionChange, PartitionRecord, RecoveryState, RegisterBroker,
+};
+use crate::kafka::types::{
+    BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch, ProducerId, Topic, TopicId, TopicPartition,
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokerRegistration {
+    pub epoch: BrokerEpoch,
+    pub incarnation: Uuid,
+    pub rack: Option<String>,
+    pub fenced: bool,
+    pub in_controlled_shutdown: bool,
+}
+
+impl BrokerRegistration {
+    /// May lead and be in sync (R-REPL-40).
+    pub fn is_active(&self) -> bool {
+        !self.fenced && !self.in_controlled_shutdown
+    }
+}
+
+/// One partition as the controller decided it (`PartitionRegistration`, R-REPL-1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionRegistration {
+    /// In order of preference: the first is the preferred leader.
+    pub replicas: Vec<BrokerId>,
+    pub isr: Vec<BrokerId>,
+    pub elr: Vec<BrokerId>,
+    pub last_known_elr: Vec<BrokerId>,
+    pub leader: BrokerId,
+    pub recovery: RecoveryState,
+    pub leader_epoch: LeaderEpoch,
+    pub partition_epoch: PartitionEpoch,
+}
+
+impl PartitionRegistration {
+    fn new(record: &PartitionRecord) -> PartitionRegistration {
+        PartitionRegistration {
+            replicas: record.replicas.clone(),
+            isr: record.isr.clone(),
+            elr: Vec::new(),
+            last_known_elr: Vec::new(),
+            leader: record.leader,
+            recovery: record.recovery,
+            leader_epoch: record.leader_epoch,
+            partition_epoch: record.partition_epoch,
+        }
+    }
+
+    /// R-REPL-2: the partition epoch rises at every change, the leader epoch when the record names a leader.
+    pub fn merge(&mut self, change: &PartitionChange) {
+        if let Some(leader) = change.leader {
+            self.leader = leader;
+            self.leader_epoch.0 += 1;
+        }
+        self.partition_epoch.0 += 1;
+        self.isr = change.isr.clone().unwrap_or_else(|| std::mem::take(&mut self.isr));
+        self.elr = change.elr.clone().unwrap_or_else(|| std::mem::take(&mut self.elr));
+        self.last_known_elr =
+            change.last_known_elr.clone().unwrap_or_else(|| std::mem::take(&mut self.last_known_elr));
+        self.recovery = change.recovery.unwrap_or(self.recovery);
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicImage {
+    pub name: Topic,
+    pub id: TopicId,
+    pub partitions: Vec<Rc<PartitionRegistration>>,
+    /// The topic's own config values.
+    pub config: BTreeMap<String, String>,
+}
+
+/// Everything that the metadata log says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterImage {
+    pub brokers: BTreeMap<BrokerId, BrokerRegistration>,
+    topics: BTreeMap<Topic, Rc<TopicImage>>,
+    names: BTreeMap<TopicId, Topic>,
+    /// Cluster-wide dynamic broker configs.
+    pub cluster_config: BTreeMap<String, String>,
+    pub features: BTreeMap<String, i16>,
+    pub next_producer_id: ProducerId,
+    /// Offset of the next record of the metadata log.
+    pub next_offset: Offset,
+}
+
+impl ClusterImage {
+    pub fn topics(&self) -> impl Iterator<Item = &Rc<TopicImage>> {
+        self.topics.values()
+    }
+
+    pub fn topic(&self, name: &Topic) -> Option<&Rc<TopicImage>> {
+        self.topics.get(name)
+    }
+
+    pub fn topic_name(&self, id: TopicId) -> Option<&Topic> {
+        self.names.get(&id)
+    }
+
+    pub fn topic_by_id(&self, id: TopicId) -> Option<&Rc<TopicImage>> {
+        self.topics.get(self.names.get(&id)?)
+    }
+
+    pub fn partition(&self, tp: &TopicPartition) -> Option<&Rc<PartitionRegistration>> {
+        let index = usize::try_from(tp.partition).ok()?;
+        self.topics.get(&tp.topic)?.partitions.get(index)
+    }
+
+    /// Every partition, by topic name and number.
+    pub fn partitions(&self) -> impl Iterator<Item = (TopicPartition, &Rc<PartitionRegistration>)> {
+        self.topics.values().flat_map(|topic| {
+            let numbered = (0..).zip(&topic.partitions);
+            numbered.map(|(number, partition)| (TopicPartition::new(&topic.name, number), partition))
+        })
+    }
+
+    pub fn is_active(&self, broker: BrokerId) -> bool {
+        self.brokers.get(&broker).is_some_and(BrokerRegistration::is_active)
+    }
+
+    /// A broker that clients are shown (R-REPL-53).
+    pub fn is_alive(&self, broker: BrokerId) -> bool {
+        self.brokers.get(&broker).is_some_and(|registration| !registration.fenced)
+    }
+
+    pub fn elr_enabled(&self) -> bool {
+        self.features.get("eligible.leader.replicas.version").is_some_and(|level| *level > 0)
+    }
+
+    /// The topic's values over the cluster's over the defaults (R-LOG-53).
+    pub fn topic_config(&self, name: &Topic) -> TopicConfig {
+        let none = BTreeMap::new();
+        let own = self.topics.get(name).map_or(&none, |topic| &topic.config);
+        TopicConfig::effective(own, &self.cluster_config).expect("the controller lets only valid configs in")
+    }
+
+    /// min(min.insync.replicas, replication factor) (R-REPL-13).
+    pub fn effective_min_isr(&self, tp: &TopicPartition) -> i32 {
+        let replicas = self.partition(tp).map_or(1, |partition| partition.replicas.len() as i32);
+        self.topic_config(&tp.topic).min_insync_replicas.min(replicas)
+    }
+
+    pub fn replay(&mut self, record: &MetadataRecord) {
+        self.next_offset += 1;
+        match record {
+            MetadataRecord::RegisterBroker(record) => self.replay_registration(record),
+            MetadataRecord::BrokerRegistrationChange(change) => {
+                if let Some(broker) = self.brokers.get_mut(&change.broker) {
+                    broker.fenced = change.fenced.unwrap_or(broker.fenced);
+                    broker.in_controlled_shutdown |= change.in_controlled_shutdown;
+                }
+            }
+            MetadataRecord::Topic { name, id } => {
+                self.names.insert(*id, name.clone());
+                let topic =
+                    TopicImage { name: name.clone(), id: *id, partitions: Vec::new(), config: BTreeMap::new() };
+                self.topics.insert(name.clone(), Rc::new(topic));
+            }
+            MetadataRecord::Partition(record) => {
+                if let Some(topic) = self.topic_mut(record.topic_id) {
+                    topic.partitions.push(Rc::new(PartitionRegistration::new(record)));
+                }
+            }
+            MetadataRecord::PartitionChange(change) => {
+                let index = change.partition as usize;
+                if let Some(partition) =
+                    self.topic_mut(change.topic_id).and_then(|topic| topic.partitions.get_mut(index))
+                {
+                    Rc::make_mut(partition).merge(change);
+                }
+            }
+            MetadataRecord::Config { resource, name, key, value } => {
+                self.replay_config(*resource, name, key, value.as_deref());
+            }
+            MetadataRecord::FeatureLevel { name, level } => {
+                self.features.insert(name.clone(), *level);
+            }
+            MetadataRecord::ProducerIds { next, .. } => self.next_producer_id = *next,
+        }
+    }
+
+    fn replay_registration(&mut self, record: &RegisterBroker) {
+        let registration = BrokerRegistration {
+            epoch: record.epoch,
+            incarnation: record.incarnation,
+            rack: record.rack.clone(),
+            fenced: record.fenced,
+            in_controlled_shutdown: record.in_controlled_shutdown,
+        };
+        self.brokers.insert(record.broker, registration);
+    }
+
+    fn replay_config(&mut self, resource: ConfigResource, name: &str, key: &str, value: Option<&str>) {
+        let config = match resource {
+            ConfigResource::Broker => Some(&mut self.cluster_config),
+            ConfigResource::Topic => {
+                self.topics.get_mut(&Topic::new(name)).map(|topic| &mut Rc::make_mut(topic).config)
+            }
+        };
+        let Some(config) = config else { return };
+        match value {
+            Some(value) => config.insert(key.to_string(), value.to_string()),
+            None => config.remove(key),
+        };
+    }
+
+    fn topic_mut(&mut self, id: TopicId) -> Option<&mut TopicImage> {
+        let name = self.names.get(&id)?;
+        self.topics.get_mut(name).map(Rc::make_mut)
+    }
+}

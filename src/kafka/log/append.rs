@@ -1,0 +1,330 @@
+//! Appends: a leader's, which checks and numbers, and a follower's, which takes what the leader wrote.
+//!
+//! Mirrors Kafka's `UnifiedLog.append` and `LogValidator`; the checks stand in their order (R-LOG-14).
+//!
+//! **Invariant:** an append that fails leaves the log as it was.
+
+use bytes::Bytes;
+
+use super::Log;
+use super::producer_state::SequenceError;
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::record::{Batch, BatchError, NO_TIMESTAMP, TimestampType, split_batches};
+use crate::kafka::time::Time;
+use crate::kafka::types::{LeaderEpoch, Offset, ProducerId};
+
+/// Who wants to append at a leader (`AppendOrigin`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    Client,
+    /// A group or transaction coordinator on this broker.
+    Coordinator,
+}
+
+/// What a topic's configuration allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppendLimits {
+    /// `max.message.bytes`: of a batch with its header.
+    pub max_message_bytes: i32,
+    /// `message.timestamp.before.max.ms`
+    pub timestamp_before_max_ms: i64,
+    /// `message.timestamp.after.max.ms`
+    pub timestamp_after_max_ms: i64,
+    /// `message.timestamp.type=LogAppendTime`
+    pub log_append_time: bool,
+    /// `cleanup.policy` contains `compact`.
+    pub compacted: bool,
+}
+
+impl Default for AppendLimits {
+    /// Kafka's defaults.
+    fn default() -> Self {
+        AppendLimits {
+            max_message_bytes: 1_048_588,
+            timestamp_before_max_ms: i64::MAX,
+            timestamp_after_max_ms: 3_600_000,
+            log_append_time: false,
+            compacted: false,
+        }
+    }
+}
+
+/// Where a leader put a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    pub base_offset: Offset,
+    pub last_offset: Offset,
+    /// The batch was there already; nothing was appended (R-PROD-25).
+    pub duplicate: bool,
+    /// What a produce response carries: NO_TIMESTAMP under CreateTime, except for a duplicate.
+    pub log_append_time_ms: i64,
+    pub producer: ProducerId,
+    pub base_sequence: i32,
+}
+
+impl Appended {
+    pub fn record_count(&self) -> i64 {
+        self.last_offset - self.base_offset + 1
+    }
+
+    /// acks=all is met when the high watermark is here (R-REPL-29).
+    pub fn next_offset(&self) -> Offset {
+        self.last_offset + 1
+    }
+}
+
+/// The log end before and after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FollowerAppended {
+    pub from: Offset,
+    pub to: Offset,
+}
+
+/// Why an append was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    #[error("there is no record batch")]
+    NoBatch,
+    #[error("there is more than one record batch")]
+    MoreThanOneBatch,
+    #[error("the base offset of a batch should be 0, but it is {0}")]
+    BaseOffsetNotZero(Offset),
+    #[error("the batch takes {size_bytes} bytes, which exceeds the maximum of {max_message_bytes}")]
+    TooLarge { size_bytes: i32, max_message_bytes: i32 },
+    #[error("the batch states {record_count} records and a last offset delta of {last_offset_delta}")]
+    Count { record_count: i32, last_offset_delta: i32 },
+    #[error("clients are not allowed to write control records")]
+    ControlBatch,
+    #[error("invalid sequence number {0} in a batch with a producer id")]
+    NegativeSequence(i32),
+    /// Every record that is at fault; the whole batch is refused (R-LOG-20).
+    #[error("{} records have been rejected, the first of them: {}", .0.len(), .0[0])]
+    Records(Vec<RecordError>),
+    #[error(transparent)]
+    Sequence(#[from] SequenceError),
+    #[error("first offset {first} is less than the next offset {log_end_offset}")]
+    BelowLogEnd { first: Offset, log_end_offset: Offset },
+    #[error("a batch ends at offset {0}, which does not follow the batch before it")]
+    OutOfOrder(Offset),
+    #[error("a batch from a leader has no leader epoch")]
+    NoLeaderEpoch,
+}
+
+/// One record that is at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("record {batch_index}: {fault}")]
+pub struct RecordError {
+    /// Its place in the batch.
+    pub batch_index: i32,
+    pub fault: RecordFault,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordFault {
+    #[error("compacted topic cannot accept message without key")]
+    NoKey,
+    #[error("timestamp {timestamp_ms} is out of range at {now_ms}")]
+    TimestampOutOfRange { timestamp_ms: i64, now_ms: i64 },
+    #[error("producer should not set timestamp type to LogAppendTime")]
+    LogAppendTimeFromClient,
+}
+
+impl AppendError {
+    /// What Kafka answers with.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            AppendError::Batch(error) => error.code(),
+            AppendError::TooLarge { .. } => ErrorCode::MessageTooLarge,
+            AppendError::Records(errors) if errors.iter().any(|error| error.fault != RecordFault::NoKey) => {
+                ErrorCode::InvalidTimestamp
+            }
+            AppendError::NoBatch
+            | AppendError::MoreThanOneBatch
+            | AppendError::BaseOffsetNotZero(_)
+            | AppendError::Count { .. }
+            | AppendError::ControlBatch
+            | AppendError::NegativeSequence(_)
+            | AppendError::Records(_) => ErrorCode::InvalidRecord,
+            AppendError::Sequence(SequenceError::StaleEpoch { .. }) => ErrorCode::InvalidProducerEpoch,
+            AppendError::Sequence(_) => ErrorCode::OutOfOrderSequenceNumber,
+            AppendError::BelowLogEnd { .. } | AppendError::OutOfOrder(_) | AppendError::NoLeaderEpoch => {
+                ErrorCode::UnknownServerError
+            }
+        }
+    }
+
+    /// The `record_errors` of a produce response.
+    pub fn record_errors(&self) -> &[RecordError] {
+        match self {
+            AppendError::Records(errors) => errors,
+            _ => &[],
+        }
+    }
+}
+
+impl Log {
+    /// Appends the one batch that `records` holds: checks it, gives it its offsets and the leader's epoch, and stores it,
+    /// unless its producer sent it before (R-LOG-14 to R-LOG-22, R-PROD-25).
+    pub fn append_as_leader(
+        &mut self,
+        now: Time,
+        records: Bytes,
+        leader_epoch: LeaderEpoch,
+        origin: Origin,
+        limits: &AppendLimits,
+    ) -> Result<Appended, AppendError> {
+        let batch = only_batch(records)?;
+        check_batch(&batch, origin, limits)?;
+        let (timestamp_type, max_timestamp_ms) = check_records(&batch, now, limits)?;
+        let (producer, base_sequence) = (batch.producer_id(), batch.base_sequence());
+        if producer.is_some() {
+            if origin == Origin::Client
+                && let Some(known) = self.producers.duplicate_of(&batch)
+            {
+                return Ok(Appended {
+                    base_offset: known.base_offset,
+                    last_offset: known.last_offset,
+                    duplicate: true,
+                    log_append_time_ms: known.timestamp_ms,
+                    producer,
+                    base_sequence,
+                });
+            }
+            self.producers.check_epoch(&batch)?;
+            if origin == Origin::Client {
+                self.producers.check_sequence(&batch)?;
+            }
+        }
+        let base_offset = self.log_end_offset;
+        let stored = batch
+            .with_assigned(base_offset, leader_epoch)
+            .with_max_timestamp(timestamp_type, max_timestamp_ms);
+        let last_offset = stored.last_offset();
+        self.push(stored);
+        Ok(Appended {
+            base_offset,
+            last_offset,
+            duplicate: false,
+            log_append_time_ms: if limits.log_append_time { max_timestamp_ms } else { NO_TIMESTAMP },
+            producer,
+            base_sequence,
+        })
+    }
+
+    /// Appends what a leader's fetch response holds, as it is. A batch of a later epoch than `current_leader_epoch` is
+    /// left out with everything after it (R-LOG-24).
+    pub fn append_as_follower(
+        &mut self,
+        records: Bytes,
+        current_leader_epoch: LeaderEpoch,
+    ) -> Result<FollowerAppended, AppendError> {
+        let from = self.log_end_offset;
+        let mut batches = Vec::new();
+        let mut next_offset = from;
+        for batch in split_batches(records) {
+            let batch = batch?;
+            if batch.leader_epoch() > current_leader_epoch {
+                break;
+            }
+            check_replicated(&batch, batches.is_empty(), next_offset)?;
+            next_offset = batch.next_offset();
+            batches.push(batch);
+        }
+        batches.into_iter().for_each(|batch| self.push(batch));
+        Ok(FollowerAppended { from, to: self.log_end_offset })
+    }
+}
+
+fn only_batch(records: Bytes) -> Result<Batch, AppendError> {
+    let mut batches = split_batches(records);
+    let batch = batches.next().ok_or(AppendError::NoBatch)??;
+    match batches.next() {
+        None => Ok(batch),
+        Some(_) => Err(AppendError::MoreThanOneBatch),
+    }
+}
+
+/// The header (R-LOG-15, R-LOG-16).
+fn check_batch(batch: &Batch, origin: Origin, limits: &AppendLimits) -> Result<(), AppendError> {
+    let is_client = origin == Origin::Client;
+    if is_client && batch.base_offset() != Offset::ZERO {
+        return Err(AppendError::BaseOffsetNotZero(batch.base_offset()));
+    }
+    let (size_bytes, max_message_bytes) = (batch.size_bytes(), limits.max_message_bytes);
+    if size_bytes > max_message_bytes {
+        return Err(AppendError::TooLarge { size_bytes, max_message_bytes });
+    }
+    batch.check_crc()?;
+    let (record_count, last_offset_delta) = (batch.record_count(), batch.last_offset_delta());
+    if record_count <= 0 || record_count - 1 != last_offset_delta {
+        return Err(AppendError::Count { record_count, last_offset_delta });
+    }
+    if is_client && batch.is_control() {
+        return Err(AppendError::ControlBatch);
+    }
+    if is_client && batch.producer_id().is_some() && batch.base_sequence() < 0 {
+        return Err(AppendError::NegativeSequence(batch.base_sequence()));
+    }
+    Ok(())
+}
+
+/// The records (R-LOG-19, R-LOG-20, R-LOG-22). Returns what the stored batch says about time.
+fn check_records(
+    batch: &Batch,
+    now: Time,
+    limits: &AppendLimits,
+) -> Result<(TimestampType, i64), AppendError> {
+    let mut max_timestamp_ms = NO_TIMESTAMP;
+    let mut errors = Vec::new();
+    for (batch_index, raw) in (0..).zip(batch.raw_records()?) {
+        let raw = raw?;
+        let timestamp_ms = batch.timestamp_of(&raw);
+        max_timestamp_ms = max_timestamp_ms.max(timestamp_ms);
+        let fault = if limits.compacted && raw.key.is_none() {
+            Some(RecordFault::NoKey)
+        } else {
+            timestamp_fault(timestamp_ms, batch.timestamp_type(), now.wall_ms(), limits)
+        };
+        errors.extend(fault.map(|fault| RecordError { batch_index, fault }));
+    }
+    if !errors.is_empty() {
+        Err(AppendError::Records(errors))
+    } else if limits.log_append_time {
+        Ok((TimestampType::LogAppendTime, now.wall_ms()))
+    } else {
+        Ok((TimestampType::CreateTime, max_timestamp_ms))
+    }
+}
+
+fn timestamp_fault(
+    timestamp_ms: i64,
+    timestamp_type: TimestampType,
+    now_ms: i64,
+    limits: &AppendLimits,
+) -> Option<RecordFault> {
+    if !limits.log_append_time && timestamp_ms != NO_TIMESTAMP {
+        let out_of_range = now_ms.saturating_sub(timestamp_ms) > limits.timestamp_before_max_ms
+            || timestamp_ms.saturating_sub(now_ms) > limits.timestamp_after_max_ms;
+        out_of_range.then_some(RecordFault::TimestampOutOfRange { timestamp_ms, now_ms })
+    } else {
+        (timestamp_type == TimestampType::LogAppendTime).then_some(RecordFault::LogAppendTimeFromClient)
+    }
+}
+
+/// A batch from a leader: whole, numbered, and behind what is there. Gaps are what compaction leaves.
+fn check_replicated(batch: &Batch, is_first: bool, next_offset: Offset) -> Result<(), AppendError> {
+    batch.check_crc()?;
+    if batch.leader_epoch() < LeaderEpoch(0) {
+        return Err(AppendError::NoLeaderEpoch);
+    }
+    let (first, last) = (batch.base_offset(), batch.last_offset());
+    if is_first && first < next_offset {
+        return Err(AppendError::BelowLogEnd { first, log_end_offset: next_offset });
+    }
+    if first < next_offset || last < first || last == Offset(i64::MAX) {
+        return Err(AppendError::OutOfOrder(last));
+    }
+    Ok(())
+}

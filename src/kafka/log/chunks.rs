@@ -1,0 +1,91 @@
+//! A log's batches, kept so that copies of a log share them.
+//!
+//! **Invariant:** no chunk is empty, only the last has room, and offsets ascend from batch to batch.
+
+use std::rc::Rc;
+
+use crate::kafka::record::Batch;
+use crate::kafka::types::Offset;
+
+/// Few enough that the first append after a checkpoint copies little.
+const BATCHES_PER_CHUNK: usize = 64;
+
+type Chunk = Vec<Batch>;
+
+/// A clone is one pointer; an edit copies the list of chunks and the chunk that it changes, if they are shared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Chunks {
+    list: Rc<Vec<Rc<Chunk>>>,
+    batch_count: i64,
+    size_bytes: i64,
+}
+
+impl Chunks {
+    pub(super) fn batch_count(&self) -> i64 {
+        self.batch_count
+    }
+
+    pub(super) fn size_bytes(&self) -> i64 {
+        self.size_bytes
+    }
+
+    pub(super) fn push(&mut self, batch: Batch) {
+        self.batch_count += 1;
+        self.size_bytes += i64::from(batch.size_bytes());
+        let list = Rc::make_mut(&mut self.list);
+        match list.last_mut() {
+            Some(last) if last.len() < BATCHES_PER_CHUNK => Rc::make_mut(last).push(batch),
+            _ => {
+                let mut chunk = Vec::with_capacity(BATCHES_PER_CHUNK);
+                chunk.push(batch);
+                list.push(Rc::new(chunk));
+            }
+        }
+    }
+
+    /// Drops the batch that holds `offset` and everything after it.
+    pub(super) fn truncate_to(&mut self, offset: Offset) {
+        let (chunk, index) = self.position(offset);
+        let sizes = self.starting_at((chunk, index)).map(|batch| i64::from(batch.size_bytes()));
+        let (dropped_count, dropped_bytes) =
+            sizes.fold((0, 0), |(count, bytes), size| (count + 1, bytes + size));
+        self.batch_count -= dropped_count;
+        self.size_bytes -= dropped_bytes;
+        let list = Rc::make_mut(&mut self.list);
+        match list.get_mut(chunk) {
+            Some(cut) if index > 0 => {
+                Rc::make_mut(cut).truncate(index);
+                list.truncate(chunk + 1);
+            }
+            _ => list.truncate(chunk),
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Batch> + Clone {
+        self.list.iter().flat_map(|chunk| chunk.iter())
+    }
+
+    /// The batch that holds `offset`, or else the next one, and all that follow.
+    pub(super) fn from(&self, offset: Offset) -> impl DoubleEndedIterator<Item = &Batch> + Clone {
+        self.starting_at(self.position(offset))
+    }
+
+    /// Chunk, and index in it, of the first batch that ends at or after `offset`.
+    fn position(&self, offset: Offset) -> (usize, usize) {
+        let is_before = |batch: &Batch| batch.last_offset() < offset;
+        let chunk = self.list.partition_point(|chunk| chunk.last().is_some_and(is_before));
+        let index = self.list.get(chunk).map_or(0, |chunk| chunk.partition_point(is_before));
+        (chunk, index)
+    }
+
+    fn starting_at(
+        &self,
+        (chunk, index): (usize, usize),
+    ) -> impl DoubleEndedIterator<Item = &Batch> + Clone + use<'_> {
+        let (first, rest) = match self.list[chunk..].split_first() {
+            Some((first, rest)) => (&first[index..], rest),
+            None => (&[][..], &[][..]),
+        };
+        first.iter().chain(rest.iter().flat_map(|chunk| chunk.iter()))
+    }
+}

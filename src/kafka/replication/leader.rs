@@ -1,0 +1,159 @@
+//! What a leader knows of its followers, and the high watermark that follows from it.
+//!
+//! Mirrors the leader half of `Partition` and `Replica` (R-REPL-4, 9 to 14, 18 to 26).
+
+use std::collections::BTreeMap;
+
+use super::isr::IsrState;
+use crate::kafka::controller::image::{ClusterImage, PartitionRegistration};
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerEpoch, BrokerId, Offset};
+
+/// A follower as its fetches show it (`ReplicaState`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remote {
+    pub log_start_offset: Offset,
+    /// UNKNOWN until its first fetch from this leader.
+    pub log_end_offset: Offset,
+    pub last_fetch_at: Option<Time>,
+    /// The leader's log end at that fetch.
+    pub last_fetch_leader_log_end: Offset,
+    /// `None`: never since this leader knows it.
+    pub last_caught_up_at: Option<Time>,
+    pub broker_epoch: Option<BrokerEpoch>,
+}
+
+impl Remote {
+    /// R-REPL-18: a new leader knows nothing of its followers but who was in sync.
+    fn new(now: Time, in_sync: bool) -> Remote {
+        Remote {
+            log_start_offset: Offset::UNKNOWN,
+            log_end_offset: Offset::UNKNOWN,
+            last_fetch_at: None,
+            last_fetch_leader_log_end: Offset::UNKNOWN,
+            last_caught_up_at: in_sync.then_some(now),
+            broker_epoch: None,
+        }
+    }
+
+    /// R-REPL-9: a fetch at `offset` acknowledges everything below it.
+    fn on_fetch(&mut self, now: Time, offset: Offset, log_start: Offset, leader_end: Offset, epoch: BrokerEpoch) {
+        if offset >= leader_end {
+            self.last_caught_up_at = Some(now).max(self.last_caught_up_at);
+        } else if offset >= self.last_fetch_leader_log_end {
+            self.last_caught_up_at = self.last_fetch_at.max(self.last_caught_up_at);
+        }
+        self.log_start_offset = log_start;
+        self.log_end_offset = offset;
+        self.last_fetch_leader_log_end = leader_end;
+        self.last_fetch_at = Some(now);
+        self.broker_epoch = Some(epoch);
+    }
+
+    /// R-REPL-19: by time alone, never by a count of records.
+    pub fn is_caught_up(&self, now: Time, leader_end: Offset, lag_time_max_ms: i64) -> bool {
+        let recently = self.last_caught_up_at.is_some_and(|at| now.ms_since(at) <= lag_time_max_ms);
+        self.log_end_offset == leader_end || recently
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leader {
+    /// The log end at which this leader's epoch began.
+    pub epoch_start_offset: Offset,
+    pub remotes: BTreeMap<BrokerId, Remote>,
+    pub isr: IsrState,
+}
+
+/// What a leader needs to know of the world to judge its followers.
+#[derive(Clone, Copy)]
+pub struct Judgement<'a> {
+    pub now: Time,
+    pub image: &'a ClusterImage,
+    pub lag_time_max_ms: i64,
+}
+
+impl Leader {
+    pub fn new(me: BrokerId, registration: &PartitionRegistration, now: Time, epoch_start_offset: Offset) -> Leader {
+        let followers = registration.replicas.iter().copied().filter(|id| *id != me);
+        let remotes = followers.map(|id| (id, Remote::new(now, registration.isr.contains(&id)))).collect();
+        Leader { epoch_start_offset, remotes, isr: IsrState::Committed(registration.isr.clone()) }
+    }
+
+    /// The controller's word on the in-sync set ends whatever was on its way.
+    pub fn commit_isr(&mut self, isr: Vec<BrokerId>) {
+        self.isr = IsrState::Committed(isr);
+    }
+
+    /// R-REPL-24, KIP-903.
+    fn is_eligible(&self, replica: BrokerId, image: &ClusterImage) -> bool {
+        let seen = self.remotes.get(&replica).and_then(|remote| remote.broker_epoch);
+        let known = image.brokers.get(&replica).filter(|broker| broker.is_active());
+        matches!((seen, known), (Some(seen), Some(known)) if seen.0 == -1 || seen == known.epoch)
+    }
+
+    /// R-REPL-12: the least log end of all that are in sync, may be in sync, or are about to be.
+    pub fn new_high_watermark(&self, log_end: Offset, judge: Judgement<'_>) -> Offset {
+        let counts = |id: BrokerId, remote: &Remote| {
+            self.isr.maximal_contains(id)
+                || (remote.is_caught_up(judge.now, log_end, judge.lag_time_max_ms) && self.is_eligible(id, judge.image))
+        };
+        let ends = self.remotes.iter().filter(|(id, remote)| counts(**id, remote)).map(|(_, r)| r.log_end_offset);
+        ends.min().map_or(log_end, |least| least.min(log_end))
+    }
+
+    /// R-REPL-13.
+    pub fn is_under_min_isr(&self, min_isr: i32) -> bool {
+        (self.isr.committed().len() as i32) < min_isr
+    }
+
+    /// Digests a follower's fetch. Whether its log end changed; `None` if it is not a replica or an older incarnation
+    /// (R-REPL-10).
+    pub fn on_follower_fetch(
+        &mut self,
+        now: Time,
+        follower: BrokerId,
+        offset: Offset,
+        log_start: Offset,
+        leader_end: Offset,
+        epoch: BrokerEpoch,
+    ) -> Option<bool> {
+        let remote = self.remotes.get_mut(&follower)?;
+        if remote.broker_epoch.is_some_and(|known| epoch.0 != -1 && epoch < known) {
+            return None;
+        }
+        let before = remote.log_end_offset;
+        remote.on_fetch(now, offset, log_start, leader_end, epoch);
+        Some(before != offset)
+    }
+
+    /// R-REPL-23: asks for `follower` if it has everything that is committed and that this epoch began with.
+    pub fn maybe_expand(&mut self, follower: BrokerId, high_watermark: Offset, image: &ClusterImage) -> bool {
+        if self.isr.is_in_flight() || self.isr.committed().contains(&follower) || !self.is_eligible(follower, image) {
+            return false;
+        }
+        let end = self.remotes.get(&follower).map_or(Offset::UNKNOWN, |remote| remote.log_end_offset);
+        if end < high_watermark || end < self.epoch_start_offset {
+            return false;
+        }
+        self.isr = IsrState::PendingExpand { isr: self.isr.committed().to_vec(), added: follower };
+        true
+    }
+
+    /// R-REPL-21: who is in the set and has not caught up in time.
+    pub fn out_of_sync(&self, me: BrokerId, log_end: Offset, judge: Judgement<'_>) -> Vec<BrokerId> {
+        if self.isr.is_in_flight() {
+            return Vec::new();
+        }
+        let lags = |id: &BrokerId| {
+            let remote = self.remotes.get(id);
+            remote.is_none_or(|remote| !remote.is_caught_up(judge.now, log_end, judge.lag_time_max_ms))
+        };
+        self.isr.committed().iter().copied().filter(|id| *id != me && lags(id)).collect()
+    }
+
+    /// Asks for a smaller set.
+    pub fn shrink(&mut self, out_of_sync: Vec<BrokerId>) {
+        self.isr = IsrState::PendingShrink { isr: self.isr.committed().to_vec(), out_of_sync };
+    }
+}

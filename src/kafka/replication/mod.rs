@@ -1,0 +1,19 @@
+//! Replicas of partitions on one broker: leading, following, the high watermark, the in-sync set, and what waits.
+//!
+//! Mirrors `Partition`, `Replica`, `ReplicaManager`, `ReplicaFetcherThread` and the purgatories (section 2 of the
+//! reference).
+//!
+//! **Invariant:** on a leader, the high watermark never passes the log end of a replica that is, or may be, in sync.
+
+pub mod fetcher;
+pub mod isr;
+pub mod leader;
+pub mod manager;
+pub mod partition;
+pub mod purgatory;
+
+mod fetch;
+mod produce;
+
+pub use manager::{Disk, ReplicaManager};
+pub use partition::{Partition, Role};

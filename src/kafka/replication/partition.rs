@@ -1,0 +1,153 @@
+//! One replica of a partition on one broker.
+//!
+//! Mirrors `Partition` (R-REPL-5, 7, 8, 18, 27, 35).
+//!
+//! **Invariant:** the leader and partition epochs are those of the newest registration that was applied.
+
+use std::rc::Rc;
+
+use super::leader::{Judgement, Leader};
+use crate::kafka::config::TopicConfig;
+use crate::kafka::controller::image::PartitionRegistration;
+use crate::kafka::log::{AppendLimits, Log};
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicId, TopicPartition};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    Leader(Leader),
+    /// Fetches from the leader, if there is one.
+    Follower { leader: BrokerId },
+    /// On disk, but this process has not heard of the partition yet.
+    Unknown,
+}
+
+#[derive(Clone, Debug)]
+pub struct Partition {
+    pub tp: TopicPartition,
+    pub topic_id: TopicId,
+    pub log: Log,
+    pub role: Role,
+    pub leader_epoch: LeaderEpoch,
+    pub partition_epoch: PartitionEpoch,
+    pub replicas: Vec<BrokerId>,
+    pub config: Rc<TopicConfig>,
+}
+
+impl Partition {
+    pub fn new(tp: TopicPartition, topic_id: TopicId, log: Log, config: Rc<TopicConfig>) -> Partition {
+        Partition {
+            tp,
+            topic_id,
+            log,
+            role: Role::Unknown,
+            leader_epoch: LeaderEpoch::NONE,
+            partition_epoch: PartitionEpoch(-1),
+            replicas: Vec::new(),
+            config,
+        }
+    }
+
+    pub fn leader(&self) -> Option<&Leader> {
+        match &self.role {
+            Role::Leader(leader) => Some(leader),
+            _ => None,
+        }
+    }
+
+    pub fn leader_mut(&mut self) -> Option<&mut Leader> {
+        match &mut self.role {
+            Role::Leader(leader) => Some(leader),
+            _ => None,
+        }
+    }
+
+    pub fn is_leader(&self) -> bool {
+        matches!(self.role, Role::Leader(_))
+    }
+
+    /// min(min.insync.replicas, replication factor).
+    pub fn min_isr(&self) -> i32 {
+        self.config.min_insync_replicas.min(self.replicas.len() as i32)
+    }
+
+    pub fn append_limits(&self) -> AppendLimits {
+        AppendLimits {
+            max_message_bytes: self.config.max_message_bytes,
+            timestamp_before_max_ms: self.config.timestamp_before_max_ms,
+            timestamp_after_max_ms: self.config.timestamp_after_max_ms,
+            log_append_time: self.config.log_append_time,
+            compacted: self.config.compacted,
+        }
+    }
+
+    /// Takes the lead, or stays leader under a newer registration. Whether a new leader epoch began (R-REPL-18).
+    pub fn make_leader(&mut self, me: BrokerId, registration: &PartitionRegistration, now: Time) -> bool {
+        let new_epoch = registration.leader_epoch > self.leader_epoch;
+        self.adopt(registration);
+        if !new_epoch && let Role::Leader(leader) = &mut self.role {
+            leader.commit_isr(registration.isr.clone());
+            return false;
+        }
+        let start = self.log.log_end_offset();
+        self.log.assign_epoch(registration.leader_epoch, start);
+        self.role = Role::Leader(Leader::new(me, registration, now, start));
+        true
+    }
+
+    /// Follows. Whether fetching has to start anew: a new leader epoch or another leader.
+    pub fn make_follower(&mut self, registration: &PartitionRegistration) -> bool {
+        let new_epoch = registration.leader_epoch > self.leader_epoch;
+        let was_following = matches!(self.role, Role::Follower { leader } if leader == registration.leader);
+        self.adopt(registration);
+        self.role = Role::Follower { leader: registration.leader };
+        new_epoch || !was_following
+    }
+
+    fn adopt(&mut self, registration: &PartitionRegistration) {
+        self.leader_epoch = registration.leader_epoch;
+        self.partition_epoch = registration.partition_epoch;
+        self.replicas.clone_from(&registration.replicas);
+    }
+
+    /// R-REPL-7.
+    pub fn check_leader(&self, current_leader_epoch: Option<LeaderEpoch>) -> Result<&Leader, ErrorCode> {
+        if let Some(epoch) = current_leader_epoch {
+            if epoch < self.leader_epoch {
+                return Err(ErrorCode::FencedLeaderEpoch);
+            }
+            if epoch > self.leader_epoch {
+                return Err(ErrorCode::UnknownLeaderEpoch);
+            }
+        }
+        self.leader().ok_or(ErrorCode::NotLeaderOrFollower)
+    }
+
+    /// R-REPL-12 to 14. The old high watermark if it rose.
+    pub fn maybe_advance_high_watermark(&mut self, judge: Judgement<'_>) -> Option<Offset> {
+        let min_isr = self.min_isr();
+        let leader = self.leader()?;
+        if leader.is_under_min_isr(min_isr) {
+            return None;
+        }
+        let new = leader.new_high_watermark(self.log.log_end_offset(), judge);
+        self.log.maybe_increment_high_watermark(new)
+    }
+
+    /// Whether an acks=all write that ends before `required` is done (R-REPL-29, 31).
+    pub fn acks_all_outcome(&self, leader_epoch: LeaderEpoch, required: Offset) -> Option<ErrorCode> {
+        match self.leader() {
+            Some(leader) if self.leader_epoch == leader_epoch => {
+                if self.log.high_watermark() < required {
+                    None
+                } else if leader.isr.maximal_len() < self.min_isr() {
+                    Some(ErrorCode::NotEnoughReplicasAfterAppend)
+                } else {
+                    Some(ErrorCode::None)
+                }
+            }
+            _ => Some(ErrorCode::NotLeaderOrFollower),
+        }
+    }
+}

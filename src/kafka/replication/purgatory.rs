@@ -1,0 +1,104 @@
+//! Requests that wait for a condition or their deadline (`DelayedOperationPurgatory`, R-REPL-16, 29, 32).
+//!
+//! **Invariant:** an operation is in the purgatory exactly as long as it is unanswered; each partition it depends on
+//! lists it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kafka_protocol::messages::{FetchRequest, ProduceResponse};
+
+use crate::kafka::effects::RequestId;
+use crate::kafka::time::Time;
+use crate::kafka::types::{LeaderEpoch, Offset, TopicId, TopicPartition};
+
+/// Operations are numbered in the order in which they came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperationId(pub u64);
+
+/// One partition of an acks=all write.
+#[derive(Clone, Debug)]
+pub struct PendingAcks {
+    pub tp: TopicPartition,
+    pub topic_id: TopicId,
+    pub leader_epoch: LeaderEpoch,
+    /// The high watermark that completes it: the write's last offset + 1.
+    pub required: Offset,
+}
+
+#[derive(Clone, Debug)]
+pub struct DelayedProduce {
+    pub request: RequestId,
+    /// The answer so far; a partition that waits has REQUEST_TIMED_OUT in it, so that expiry only has to send it.
+    pub response: ProduceResponse,
+    pub pending: Vec<PendingAcks>,
+}
+
+#[derive(Clone, Debug)]
+pub struct DelayedFetch {
+    pub request: RequestId,
+    pub fetch: std::rc::Rc<FetchRequest>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Operation {
+    Produce(DelayedProduce),
+    Fetch(DelayedFetch),
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Purgatory {
+    next: u64,
+    operations: BTreeMap<OperationId, Waiting>,
+    watchers: BTreeMap<TopicPartition, BTreeSet<OperationId>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    pub operation: Operation,
+    pub deadline: Time,
+    watched: Vec<TopicPartition>,
+}
+
+impl Purgatory {
+    /// Parks an operation until one of `watched` changes; the caller sets the timer for `deadline`.
+    pub fn park(&mut self, operation: Operation, watched: Vec<TopicPartition>, deadline: Time) -> OperationId {
+        let id = OperationId(self.next);
+        self.next += 1;
+        for tp in &watched {
+            self.watchers.entry(tp.clone()).or_default().insert(id);
+        }
+        self.operations.insert(id, Waiting { operation, deadline, watched });
+        id
+    }
+
+    /// Takes an operation out to answer it.
+    pub fn remove(&mut self, id: OperationId) -> Option<Operation> {
+        let waiting = self.operations.remove(&id)?;
+        for tp in &waiting.watched {
+            if let Some(watchers) = self.watchers.get_mut(tp) {
+                watchers.remove(&id);
+                if watchers.is_empty() {
+                    self.watchers.remove(tp);
+                }
+            }
+        }
+        Some(waiting.operation)
+    }
+
+    /// The operations that depend on a partition, oldest first.
+    pub fn watching(&self, tp: &TopicPartition) -> Vec<OperationId> {
+        self.watchers.get(tp).map(|ids| ids.iter().copied().collect()).unwrap_or_default()
+    }
+
+    pub fn get(&self, id: OperationId) -> Option<&Operation> {
+        self.operations.get(&id).map(|waiting| &waiting.operation)
+    }
+
+    pub fn get_mut(&mut self, id: OperationId) -> Option<&mut Operation> {
+        self.operations.get_mut(&id).map(|waiting| &mut waiting.operation)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (OperationId, &Waiting)> {
+        self.operations.iter().map(|(id, waiting)| (*id, waiting))
+    }
+}
