@@ -117,7 +117,12 @@ pub fn suggestions(model: &Model) -> Vec<String> {
     for group in model.groups.iter() {
         lines.push(add_consumer(model, group));
         for member in group.members.iter() {
-            lines.extend([close(&member.name), crash(&member.name), freeze(&member.name), thaw(&member.name)]);
+            lines.extend([
+                close(&member.name),
+                crash(&member.name),
+                freeze(&member.name),
+                thaw(&member.name),
+            ]);
         }
     }
     lines

@@ -30,9 +30,7 @@ fn use_submit(on_done: Callback<()>, compose: fn(&HtmlElement) -> String) -> (Ca
     let store = use_store();
     let given = use_state(|| None::<Rc<str>>);
     let answer = use_slice(|shown| shown.answer.clone());
-    let mine = given.as_ref().and_then(|given| {
-        answer.filter(|answer: &Rc<Answer>| answer.text == *given)
-    });
+    let mine = given.as_ref().and_then(|given| answer.filter(|answer: &Rc<Answer>| answer.text == *given));
     let done = mine.as_ref().is_some_and(|answer| answer.refusal.is_none());
     use_effect_with(done, move |done| {
         if *done {
@@ -46,7 +44,8 @@ fn use_submit(on_done: Callback<()>, compose: fn(&HtmlElement) -> String) -> (Ca
         given.set(Some(Rc::from(text)));
     });
     let refusal = mine.and_then(|answer| answer.refusal.clone());
-    let refusal = html! { <p key="refusal" class="refusal" role="alert">{ refusal.as_deref().unwrap_or("") }</p> };
+    let refusal =
+        html! { <p key="refusal" class="refusal" role="alert">{ refusal.as_deref().unwrap_or("") }</p> };
     (onsubmit, refusal)
 }
 

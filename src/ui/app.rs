@@ -137,7 +137,8 @@ fn use_shortcuts(store: Store, asked: UseStateSetter<Asked>, command: NodeRef) {
         }
         move || {
             if let Some(window) = &window {
-                let _ = window.remove_event_listener_with_callback("keydown", listener.as_ref().unchecked_ref());
+                let _ =
+                    window.remove_event_listener_with_callback("keydown", listener.as_ref().unchecked_ref());
             }
         }
     });

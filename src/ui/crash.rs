@@ -7,6 +7,8 @@ use std::panic::PanicHookInfo;
 
 use web_sys::{Document, Element};
 
+const CARD_ID: &str = "crash";
+
 thread_local! {
     static RUN: RefCell<(u64, String)> = const { RefCell::new((0, String::new())) };
 }
@@ -18,7 +20,8 @@ pub fn note(seed: u64, journal: &str) {
 
 /// Shows the card when the program fails.
 pub fn install() {
-    std::panic::set_hook(Box::new(|info| {
+    // Yew would set a hook of its own after this one.
+    yew::set_custom_panic_hook(Box::new(|info| {
         web_sys::console::error_1(&info.to_string().into());
         show(info);
     }));
@@ -27,9 +30,13 @@ pub fn install() {
 fn show(info: &PanicHookInfo) -> Option<()> {
     let document = web_sys::window()?.document()?;
     let body = document.body()?;
+    if document.get_element_by_id(CARD_ID).is_some() {
+        // What fails after the first failure is its consequence.
+        return None;
+    }
     let (seed, journal) = RUN.try_with(|run| run.try_borrow().ok().map(|run| run.clone())).ok().flatten()?;
     let card = document.create_element("section").ok()?;
-    card.set_class_name("crash");
+    card.set_id(CARD_ID);
     card.set_attribute("role", "alert").ok()?;
     add(&document, &card, "h2", "The program stopped at a fault of its own")?;
     add(&document, &card, "p", "What you see is the last picture. Reload the page to start again.")?;

@@ -50,11 +50,8 @@ pub fn Header(props: &HeaderProps) -> Html {
 fn Transport() -> Html {
     let store = use_store();
     let transport = use_slice(|shown| shown.transport.clone());
-    let (icon, name) = if transport.playing {
-        (Icon::Pause, "Pause (space)")
-    } else {
-        (Icon::Play, "Play (space)")
-    };
+    let (icon, name) =
+        if transport.playing { (Icon::Pause, "Pause (space)") } else { (Icon::Play, "Play (space)") };
     let on_play = use_callback(store.clone(), |(), store| store.play_or_pause());
     let on_step = use_callback(store.clone(), |(), store| store.step());
     let on_next = use_callback(store.clone(), |(), store| store.run_to_next_change());

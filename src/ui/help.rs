@@ -26,7 +26,7 @@ pub fn Help() -> Html {
                 <div><dt><i class="sample flag"></i></dt><dd>{ "filled flag: the offset a group has committed; hollow flag: a consumer's position" }</dd></div>
             </dl>
             <h3>{ "Commands" }</h3>
-            <p>{ "Every button gives one line of text, shown in the field at the foot of the page. You can type the same lines there." }</p>
+            <p>{ "Every button gives one line of text, shown at the foot of the page. You can type the same lines there." }</p>
         </div>
     }
 }

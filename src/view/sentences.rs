@@ -75,8 +75,11 @@ pub fn broker(view: &BrokerView) -> String {
 
 /// "__consumer_offsets: 50 partitions, leads 17; coordinator of billing"
 pub fn offsets_topic(view: &OffsetsTopicView) -> String {
-    let mut text =
-        format!("__consumer_offsets: {}, leads {}", count(i64::from(view.partitions), "partition"), view.leads);
+    let mut text = format!(
+        "__consumer_offsets: {}, leads {}",
+        count(i64::from(view.partitions), "partition"),
+        view.leads
+    );
     if !view.coordinates.is_empty() {
         text += &format!("; coordinator of {}", list(&view.coordinates));
     }
@@ -84,7 +87,8 @@ pub fn offsets_topic(view: &OffsetsTopicView) -> String {
 }
 
 pub fn controller(view: &ControllerView) -> String {
-    let mut text = format!("Controller {}, {}; brokers in service {}", view.id, view.state, list(&view.unfenced));
+    let mut text =
+        format!("Controller {}, {}; brokers in service {}", view.id, view.state, list(&view.unfenced));
     if !view.fenced.is_empty() {
         text += &format!("; fenced {}", list(&view.fenced));
     }
@@ -155,7 +159,11 @@ mod tests {
             log_end: Offset(48),
             axis_end: Offset(48),
             cells: Rc::from([]),
-            flags: Rc::from([Flag { kind: FlagKind::Committed, offset: Offset(45), owner: Rc::from("billing") }]),
+            flags: Rc::from([Flag {
+                kind: FlagKind::Committed,
+                offset: Offset(45),
+                owner: Rc::from("billing"),
+            }]),
             in_sync: Rc::from([BrokerId(2), BrokerId(1)]),
         }
     }

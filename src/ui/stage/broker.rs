@@ -65,7 +65,9 @@ pub fn ProcessButtons(props: &ProcessButtonsProps) -> Html {
     };
     let buttons = match props.health {
         Health::Dead => vec![button(act::start(target), "start", "go")],
-        Health::Frozen => vec![button(act::thaw(target), "thaw", "go"), button(act::kill(target), "kill", "danger")],
+        Health::Frozen => {
+            vec![button(act::thaw(target), "thaw", "go"), button(act::kill(target), "kill", "danger")]
+        }
         Health::Running | Health::Waiting => {
             vec![button(act::freeze(target), "freeze", ""), button(act::kill(target), "kill", "danger")]
         }

@@ -29,8 +29,6 @@ pub fn Consumer(props: &ConsumerProps) -> Html {
             <div key="head" class="client-head">
                 <span class="light" aria-hidden="true"></span>
                 <h4>{ view.name.as_ref() }</h4>
-                <span class="state">{ view.state.as_ref() }</span>
-                <span class="badge">{ if view.group_leader { "leader" } else { "" } }</span>
                 <span class="grow"></span>
                 if lives {
                     <CommandButton command={act::close(&view.name)} label="close" class="small" />
@@ -41,6 +39,8 @@ pub fn Consumer(props: &ConsumerProps) -> Html {
                 { for view.owned.iter().map(|tp| html! {
                     <span key={tp.to_string()} class="chip">{ tp.to_string() }</span>
                 }) }
+                <span key="badge" class="badge">{ if view.group_leader { "group leader" } else { "" } }</span>
+                <span key="state" class="state">{ view.state.as_ref() }</span>
                 <span key="waiting" class="waiting">{ view.waiting.as_deref().unwrap_or("").to_owned() }</span>
             </div>
             <Program key="program" view={view.clone()} />

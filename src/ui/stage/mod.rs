@@ -8,9 +8,9 @@ pub mod paths;
 pub mod producer;
 pub mod replica;
 
-use web_sys::{Element, HtmlElement, KeyboardEvent, ResizeObserver};
 use wasm_bindgen::JsCast;
 use wasm_bindgen::prelude::Closure;
+use web_sys::{Element, HtmlElement, KeyboardEvent, ResizeObserver};
 use yew::prelude::*;
 
 use self::broker::{Broker, Controller};

@@ -22,18 +22,14 @@ pub fn Producer(props: &ProducerProps) -> Html {
         (_, true) => "paused",
         _ => "",
     };
-    let (command, label) = if view.paused {
-        (act::resume(&view.name), "resume")
-    } else {
-        (act::pause(&view.name), "pause")
-    };
+    let (command, label) =
+        if view.paused { (act::resume(&view.name), "resume") } else { (act::pause(&view.name), "pause") };
     html! {
         <article class={classes!("client", "producer", light(view.health), view.paused.then_some("paused"))}
             data-node={anchor(view.node)} aria-label={sentences::producer(view)}>
             <div key="head" class="client-head">
                 <span class="light" aria-hidden="true"></span>
                 <h3>{ view.name.as_ref() }</h3>
-                <span class="dim">{ format!("→ {}", view.topic) }</span>
                 <span class="state">{ state }</span>
                 <span class="grow"></span>
                 if view.health != Health::Dead {
@@ -41,7 +37,7 @@ pub fn Producer(props: &ProducerProps) -> Html {
                 }
             </div>
             <p key="how" class="dim">
-                { format!("{} · acks={}", view.rate, view.acks) }{ if view.idempotent { " · idempotent" } else { "" } }
+                { format!("{} to {} · acks={}", view.rate, view.topic, view.acks) }{ if view.idempotent { " · idempotent" } else { "" } }
             </p>
             <p key="counts" class="counts">
                 <span>{ format!("{} sent", view.sent) }</span>

@@ -72,7 +72,9 @@ pub fn Replica(props: &ReplicaProps) -> Html {
         let (broker, tp) = (view.broker, view.tp.clone());
         use_slice(move |shown| match &shown.focus {
             Some(Focus::Replica { broker: b, tp: t }) if *b == broker && *t == tp => Some(None),
-            Some(Focus::Record { broker: b, tp: t, offset }) if *b == broker && *t == tp => Some(Some(*offset)),
+            Some(Focus::Record { broker: b, tp: t, offset }) if *b == broker && *t == tp => {
+                Some(Some(*offset))
+            }
             _ => None,
         })
     };
@@ -141,7 +143,8 @@ fn standing(view: &ReplicaView) -> String {
 }
 
 fn tail(view: &ReplicaView, axis: Axis, chosen: Option<Offset>) -> Html {
-    let (hw, leo, start) = (axis.x(view.high_watermark) - 1, axis.x(view.log_end) - 1, axis.x(view.log_start) - 1);
+    let (hw, leo, start) =
+        (axis.x(view.high_watermark) - 1, axis.x(view.log_end) - 1, axis.x(view.log_start) - 1);
     let mark = |class: &'static str, x: i64| {
         html! { <line key={class} {class} x1={x.to_string()} x2={x.to_string()} y1={(CELL_TOP - 3).to_string()} y2={(CELL_TOP + CELL_HEIGHT + 3).to_string()} /> }
     };
