@@ -1,2 +1,3 @@
 //! Glassbroker: a Kafka cluster you can see through.
+pub mod client;
 pub mod kafka;

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use super::event::Event;
 use super::protocol::{Request, Response};
 use super::time::Time;
-use super::types::NodeId;
+use super::types::{ClientName, NodeId};
 
 /// Which of a node's connections to one peer is meant. Kafka keeps several, so that a request that is parked at the
 /// broker (a fetch, a join) holds up nothing but its own connection.
@@ -71,6 +71,8 @@ pub enum Input<T> {
     },
     Request {
         id: RequestId,
+        /// `client.id` of the request's header.
+        client: ClientName,
         request: Rc<Request>,
     },
     Timer(T),

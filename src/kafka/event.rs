@@ -65,6 +65,8 @@ pub enum MemberRemoval {
     DidNotRejoin,
     /// Never sent SyncGroup (R-GRP-19).
     DidNotSync,
+    /// Re-joined a group that has group.max.size members already (R-GRP-8).
+    GroupFull,
 }
 
 /// What set off a rebalance.
@@ -76,6 +78,8 @@ pub enum RebalanceReason {
     MemberRejoined,
     /// The group's state could not be written.
     WriteFailed,
+    /// The group was loaded with more members than group.max.size (R-GRP-4).
+    GroupTooLarge,
 }
 
 /// Why a consumer gave up partitions.
@@ -317,6 +321,11 @@ pub enum Event {
         tp: TopicPartition,
         offset: Offset,
         client: ClientName,
+    },
+    /// Nobody had used a committed offset for offsets.retention.minutes (R-GRP-40).
+    OffsetExpired {
+        group: GroupId,
+        tp: TopicPartition,
     },
     CommitRefused {
         group: GroupId,

@@ -16,4 +16,6 @@ pub mod log;
 pub mod api_versions;
 pub mod envelope;
 pub mod controller;
+pub mod group;
 pub mod replication;
+pub mod broker;

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use kafka_protocol::messages::ApiVersionsRequest;
 
-use super::effects::{Effect, Effects, Input, Peer};
+use super::effects::{Channel, Effect, Effects, Input, Peer};
 use super::protocol::{ApiKey, Request, Response};
 use super::random::Random;
 use super::time::Time;
@@ -26,8 +26,6 @@ pub struct NetworkConfig {
     pub setup_timeout_ms: i64,
     /// max.in.flight.requests.per.connection.
     pub max_in_flight: i32,
-    /// Ask for ApiVersions first, as all clients do; replica fetchers do not.
-    pub discovers_versions: bool,
 }
 
 impl Default for NetworkConfig {
@@ -37,7 +35,6 @@ impl Default for NetworkConfig {
             reconnect_backoff_max_ms: 1000,
             setup_timeout_ms: 10_000,
             max_in_flight: i32::MAX,
-            discovers_versions: true,
         }
     }
 }
@@ -96,6 +93,7 @@ struct Connection<C> {
     link: Link,
     /// Failures in a row.
     failures: u32,
+    last_attempt: Option<Time>,
     in_flight: VecDeque<InFlight<C>>,
 }
 
@@ -121,13 +119,15 @@ impl<C: Clone> NetworkClient<C> {
         let connection = self.connections.entry(peer).or_insert_with(|| Connection {
             link: Link::Down { may_connect_at: now },
             failures: 0,
+            last_attempt: None,
             in_flight: VecDeque::new(),
         });
         match connection.link {
-            Link::Ready => (connection.in_flight.len() as i64) < i64::from(self.config.max_in_flight),
+            Link::Ready => self.can_send(peer),
             Link::Down { may_connect_at } if may_connect_at <= now => {
                 let deadline = now.plus_ms(self.config.setup_timeout_ms);
                 connection.link = Link::Connecting { deadline };
+                connection.last_attempt = Some(now);
                 fx.push(Effect::Connect(peer));
                 fx.set_timer(NetworkTimer::Deadline(peer), deadline);
                 false
@@ -143,6 +143,28 @@ impl<C: Clone> NetworkClient<C> {
     /// The connection stands, whatever is in flight on it.
     pub fn is_connected(&self, peer: Peer) -> bool {
         self.connections.get(&peer).is_some_and(|c| c.link == Link::Ready)
+    }
+
+    /// The connection stands and has room for a request.
+    pub fn can_send(&self, peer: Peer) -> bool {
+        self.is_connected(peer) && self.in_flight(peer) < self.config.max_in_flight
+    }
+
+    /// The connection is being opened.
+    pub fn is_connecting(&self, peer: Peer) -> bool {
+        let link = self.connections.get(&peer).map(|c| &c.link);
+        matches!(link, Some(Link::Connecting { .. } | Link::Handshaking))
+    }
+
+    /// Connections that stand or are being opened.
+    pub fn open_peers(&self) -> Vec<Peer> {
+        let open = self.connections.iter().filter(|(_, c)| !matches!(c.link, Link::Down { .. }));
+        open.map(|(peer, _)| *peer).collect()
+    }
+
+    /// When this node last began to open the connection.
+    pub fn last_attempt(&self, peer: Peer) -> Option<Time> {
+        self.connections.get(&peer).and_then(|c| c.last_attempt)
     }
 
     /// The last attempt failed and its back-off is not over.
@@ -183,7 +205,12 @@ impl<C: Clone> NetworkClient<C> {
     }
 
     /// Closes the connection from this side and gives back what was in flight.
-    pub fn disconnect<T: From<NetworkTimer>>(&mut self, now: Time, peer: Peer, fx: &mut Effects<T>) -> Vec<C> {
+    pub fn disconnect<T: From<NetworkTimer>>(
+        &mut self,
+        now: Time,
+        peer: Peer,
+        fx: &mut Effects<T>,
+    ) -> Vec<C> {
         if self.connections.get(&peer).is_none_or(|c| matches!(c.link, Link::Down { .. })) {
             return Vec::new();
         }
@@ -204,7 +231,9 @@ impl<C: Clone> NetworkClient<C> {
                 let contexts = self.take_down(now, *peer, fx);
                 Some(NetworkEvent::Lost { peer: *peer, contexts, timed_out: None })
             }
-            Input::Response { from, correlation, response } => self.on_response(*from, *correlation, response, fx),
+            Input::Response { from, correlation, response } => {
+                self.on_response(*from, *correlation, response, fx)
+            }
             Input::Start | Input::Request { .. } | Input::Timer(_) => None,
         }
     }
@@ -220,7 +249,8 @@ impl<C: Clone> NetworkClient<C> {
             NetworkTimer::Deadline(peer) => {
                 let connection = self.connections.get(&peer)?;
                 let timed_out = connection.in_flight.iter().find(|r| r.deadline <= now).map(|r| r.api);
-                let set_up_failed = matches!(connection.link, Link::Connecting { deadline } if deadline <= now);
+                let set_up_failed =
+                    matches!(connection.link, Link::Connecting { deadline } if deadline <= now);
                 if timed_out.is_none() && !set_up_failed {
                     self.arm_deadline(peer, fx);
                     return None;
@@ -239,7 +269,8 @@ impl<C: Clone> NetworkClient<C> {
         fx: &mut Effects<T>,
     ) -> Option<NetworkEvent<C>> {
         let connection = self.connections.get_mut(&peer)?;
-        if !self.config.discovers_versions {
+        // Replica fetchers know what their peers speak.
+        if peer.channel == Channel::ReplicaFetcher {
             connection.link = Link::Ready;
             connection.failures = 0;
             fx.cancel_timer(NetworkTimer::Deadline(peer));
@@ -321,13 +352,18 @@ impl<C: Clone> NetworkClient<C> {
     fn take_down<T: From<NetworkTimer>>(&mut self, now: Time, peer: Peer, fx: &mut Effects<T>) -> Vec<C> {
         let Some(connection) = self.connections.get_mut(&peer) else { return Vec::new() };
         let doubled = self.config.reconnect_backoff_ms.saturating_mul(1 << connection.failures.min(20));
-        let backoff_ms = doubled.min(self.config.reconnect_backoff_max_ms);
-        let backoff_ms = self.random.jitter(backoff_ms, 20);
+        let backoff_ms = match peer.channel {
+            // A fetcher waits by itself (replica.fetch.backoff.ms).
+            Channel::ReplicaFetcher => 0,
+            _ => self.random.jitter(doubled.min(self.config.reconnect_backoff_max_ms), 20),
+        };
         connection.failures += 1;
         connection.link = Link::Down { may_connect_at: now.plus_ms(backoff_ms) };
         let contexts = connection.in_flight.drain(..).filter_map(|r| r.context).collect();
         fx.cancel_timer(NetworkTimer::Deadline(peer));
-        fx.set_timer(NetworkTimer::Backoff(peer), now.plus_ms(backoff_ms));
+        if backoff_ms > 0 {
+            fx.set_timer(NetworkTimer::Backoff(peer), now.plus_ms(backoff_ms));
+        }
         contexts
     }
 

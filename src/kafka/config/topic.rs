@@ -95,6 +95,12 @@ impl TopicConfig {
     }
 }
 
+impl Default for TopicConfig {
+    fn default() -> Self {
+        TopicConfig::effective(&BTreeMap::new(), &BTreeMap::new()).expect("the defaults are valid")
+    }
+}
+
 fn all_keys() -> impl Iterator<Item = &'static Key> {
     TOPIC_KEYS.iter().chain(TOPIC_NOT_MODELLED)
 }

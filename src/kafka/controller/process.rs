@@ -86,7 +86,7 @@ impl Controller {
     pub fn handle(&mut self, now: Time, input: Input<ControllerTimer>, fx: &mut Effects<ControllerTimer>) {
         match input {
             Input::Start => self.start(now, fx),
-            Input::Request { id, request } => self.on_request(now, id, &request, fx),
+            Input::Request { id, request, .. } => self.on_request(now, id, &request, fx),
             Input::Timer(ControllerTimer::CheckSessions) => self.check_sessions(now, fx),
             Input::Timer(ControllerTimer::FetchDeadline(id)) => self.answer_parked(|parked| parked.request == id, fx),
             Input::Connected(_) | Input::Disconnected(_) | Input::Response { .. } => {}

@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** a message that a node sends can be carried by the wire at its version without loss ([`strict`]).
 
+pub mod coordinator_records;
 pub mod error;
 pub mod metadata_records;
 pub mod strict;

@@ -17,3 +17,4 @@ mod produce;
 
 pub use manager::{Disk, ReplicaManager};
 pub use partition::{Partition, Role};
+pub use produce::is_internal;

@@ -1,0 +1,256 @@
+//! The producer's configs, as Kafka's `ProducerConfig` checks them (section 4.5 of the reference).
+//!
+//! **Invariant:** an idempotent config has acks=all, retries above 0 and at most five requests in flight (R-PROD-22).
+
+use std::collections::BTreeMap;
+
+use super::{COMMON_KEYS, COMMON_NOT_MODELLED, CommonConfig, ConfigError, Key, Kind, Values};
+
+/// How many replicas must have a batch before the leader answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acks {
+    None,
+    Leader,
+    All,
+}
+
+impl Acks {
+    /// The form that ProduceRequest carries.
+    pub fn code(self) -> i16 {
+        match self {
+            Acks::None => 0,
+            Acks::Leader => 1,
+            Acks::All => -1,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Acks::None => "0",
+            Acks::Leader => "1",
+            Acks::All => "all",
+        }
+    }
+}
+
+/// The most requests in flight that the broker's window of five batches can keep in order (R-PROD-22, R-PROD-25).
+const MAX_IN_FLIGHT_FOR_IDEMPOTENCE: i32 = 5;
+
+pub const PRODUCER_KEYS: &[Key] = &[
+    Key {
+        name: "acks",
+        default: "all",
+        kind: Kind::OneOf(&["all", "-1", "0", "1"]),
+        doc: "When a batch counts as written: 0 when sent, 1 when the leader has it, all when the in-sync replicas have it.",
+    },
+    Key {
+        name: "enable.idempotence",
+        default: "true",
+        kind: Kind::Boolean,
+        doc: "Number the batches, so that a repeated one is not stored twice and none overtakes another.",
+    },
+    Key {
+        name: "linger.ms",
+        default: "5",
+        kind: Kind::int_from(0),
+        doc: "How long a batch that is not full waits for more records.",
+    },
+    Key {
+        name: "batch.size",
+        default: "16384",
+        kind: Kind::int_from(0),
+        doc: "Bytes after which a batch takes no more records; 0 sends each record alone.",
+    },
+    Key {
+        name: "delivery.timeout.ms",
+        default: "120000",
+        kind: Kind::int_from(0),
+        doc: "A batch that is not acknowledged this long after its creation fails, whatever is still being tried.",
+    },
+    Key {
+        name: "retries",
+        default: "2147483647",
+        kind: Kind::int_from(0),
+        doc: "How often a batch is sent again after an error that may pass.",
+    },
+    Key {
+        name: "max.in.flight.requests.per.connection",
+        default: "5",
+        kind: Kind::int_from(1),
+        doc: "Requests that may wait for an answer on one connection.",
+    },
+    Key {
+        name: "max.request.size",
+        default: "1048576",
+        kind: Kind::int_from(0),
+        doc: "The most bytes of batches in one request, and of one record.",
+    },
+    Key {
+        name: "buffer.memory",
+        default: "33554432",
+        kind: Kind::long_from(0),
+        doc: "Bytes of batches that may wait; beyond it send() blocks.",
+    },
+    Key {
+        name: "max.block.ms",
+        default: "60000",
+        kind: Kind::long_from(0),
+        doc: "How long send() waits for metadata or memory before it fails.",
+    },
+];
+
+const NOT_MODELLED: &[&str] = &[
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.type",
+    "compression.zstd.level",
+    "key.serializer",
+    "metadata.max.idle.ms",
+    "partitioner.adaptive.partitioning.enable",
+    "partitioner.availability.timeout.ms",
+    "partitioner.class",
+    "partitioner.ignore.keys",
+    "transaction.timeout.ms",
+    "transaction.two.phase.commit.enable",
+    "transactional.id",
+    "value.serializer",
+];
+
+/// The values of [`COMMON_KEYS`] and [`PRODUCER_KEYS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProducerConfig {
+    pub common: CommonConfig,
+    pub acks: Acks,
+    /// What is in force: switched off where acks or retries do not allow it and nobody asked for it (R-PROD-22).
+    pub enable_idempotence: bool,
+    pub linger_ms: i64,
+    pub batch_size: i32,
+    /// Raised to linger.ms + request.timeout.ms where only the default is too small (R-PROD-15).
+    pub delivery_timeout_ms: i64,
+    pub retries: i32,
+    pub max_in_flight: i32,
+    pub max_request_size: i32,
+    pub buffer_memory: i64,
+    pub max_block_ms: i64,
+}
+
+impl ProducerConfig {
+    pub fn read(given: &BTreeMap<String, String>) -> Result<ProducerConfig, ConfigError> {
+        let not_modelled = [COMMON_NOT_MODELLED, NOT_MODELLED].concat();
+        let values = Values::read(&[PRODUCER_KEYS, COMMON_KEYS], &not_modelled, given)?;
+        let acks = match values.text("acks") {
+            "0" => Acks::None,
+            "1" => Acks::Leader,
+            _ => Acks::All,
+        };
+        let common = CommonConfig::from_values(&values);
+        Ok(ProducerConfig {
+            common,
+            acks,
+            enable_idempotence: idempotence(&values, acks)?,
+            linger_ms: values.integer("linger.ms"),
+            batch_size: values.int("batch.size"),
+            delivery_timeout_ms: delivery_timeout_ms(&values)?,
+            retries: values.int("retries"),
+            max_in_flight: values.int("max.in.flight.requests.per.connection"),
+            max_request_size: values.int("max.request.size"),
+            buffer_memory: values.integer("buffer.memory"),
+            max_block_ms: values.integer("max.block.ms"),
+        })
+    }
+}
+
+/// Whether the producer is idempotent (R-PROD-22): a conflict is an error if idempotence was asked for, else acks and
+/// retries win silently; too many requests in flight are always an error.
+fn idempotence(values: &Values, acks: Acks) -> Result<bool, ConfigError> {
+    let name = "enable.idempotence";
+    if !values.boolean(name) {
+        return Ok(false);
+    }
+    let refuse = |key: &str, value: String, reason: &str| Err(ConfigError::new(key, value, reason));
+    let asked_for = values.is_given(name);
+    let retries = values.int("retries");
+    let in_flight = values.int("max.in.flight.requests.per.connection");
+    if retries == 0 && asked_for {
+        return refuse("retries", retries.to_string(), "must be above 0 for the idempotent producer");
+    }
+    if acks != Acks::All && asked_for {
+        return refuse("acks", acks.name().to_owned(), "must be all for the idempotent producer");
+    }
+    if in_flight > MAX_IN_FLIGHT_FOR_IDEMPOTENCE {
+        let key = "max.in.flight.requests.per.connection";
+        return refuse(key, in_flight.to_string(), "must be at most 5 for the idempotent producer");
+    }
+    Ok(retries > 0 && acks == Acks::All)
+}
+
+/// delivery.timeout.ms, which must cover linger.ms and one request (R-PROD-15).
+fn delivery_timeout_ms(values: &Values) -> Result<i64, ConfigError> {
+    let name = "delivery.timeout.ms";
+    let timeout_ms = values.integer(name);
+    let least_ms = (values.integer("linger.ms") + values.integer("request.timeout.ms")).min(i32::MAX.into());
+    if timeout_ms < least_ms && values.is_given(name) {
+        let reason = "should be equal to or larger than linger.ms + request.timeout.ms";
+        return Err(ConfigError::new(name, timeout_ms, reason));
+    }
+    Ok(timeout_ms.max(least_ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(given: &[(&str, &str)]) -> Result<ProducerConfig, ConfigError> {
+        ProducerConfig::read(
+            &given.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        )
+    }
+
+    fn check_refused(given: &[(&str, &str)], key: &str) {
+        assert_eq!(read(given).unwrap_err().key, key, "{given:?}");
+    }
+
+    #[test]
+    fn defaults_are_kafkas_4_x() {
+        let config = read(&[]).unwrap();
+        assert_eq!(config.acks, Acks::All);
+        assert!(config.enable_idempotence);
+        assert_eq!((config.linger_ms, config.batch_size), (5, 16_384));
+        assert_eq!((config.delivery_timeout_ms, config.retries), (120_000, i32::MAX));
+        assert_eq!((config.max_in_flight, config.max_request_size), (5, 1_048_576));
+        assert_eq!((config.buffer_memory, config.max_block_ms), (33_554_432, 60_000));
+    }
+
+    #[test]
+    fn idempotence_gives_way_silently_unless_asked_for_r_prod_22() {
+        assert!(!read(&[("acks", "1")]).unwrap().enable_idempotence);
+        assert!(!read(&[("acks", "0")]).unwrap().enable_idempotence);
+        assert!(!read(&[("retries", "0")]).unwrap().enable_idempotence);
+        assert!(read(&[("acks", "-1")]).unwrap().enable_idempotence);
+        check_refused(&[("acks", "1"), ("enable.idempotence", "true")], "acks");
+        check_refused(&[("retries", "0"), ("enable.idempotence", "true")], "retries");
+    }
+
+    #[test]
+    fn more_than_five_in_flight_never_switches_idempotence_off_r_prod_22() {
+        let key = "max.in.flight.requests.per.connection";
+        check_refused(&[(key, "6")], key);
+        check_refused(&[(key, "6"), ("acks", "1")], key);
+        assert_eq!(read(&[(key, "6"), ("enable.idempotence", "false")]).unwrap().max_in_flight, 6);
+    }
+
+    #[test]
+    fn delivery_timeout_covers_linger_and_one_request_r_prod_15() {
+        check_refused(&[("delivery.timeout.ms", "30004")], "delivery.timeout.ms");
+        assert_eq!(read(&[("delivery.timeout.ms", "30005")]).unwrap().delivery_timeout_ms, 30_005);
+        assert_eq!(read(&[("request.timeout.ms", "200000")]).unwrap().delivery_timeout_ms, 200_005);
+    }
+
+    #[test]
+    fn what_has_no_effect_is_refused() {
+        check_refused(&[("compression.type", "gzip")], "compression.type");
+        check_refused(&[("transactional.id", "t")], "transactional.id");
+        check_refused(&[("bootstrap.servers", "b")], "bootstrap.servers");
+        check_refused(&[("linger", "5")], "linger");
+    }
+}

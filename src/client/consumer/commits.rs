@@ -1,0 +1,348 @@
+//! Commits: automatic ones inside poll() and before a rebalance, and those that block the application (the commit half of
+//! Kafka's `ConsumerCoordinator`; R-CONS-15 to R-CONS-22).
+//!
+//! **Invariant:** what is committed is a position: records that poll() returned, whether processed or not, and never
+//! records that are only buffered (R-CONS-19).
+
+use std::rc::Rc;
+
+use kafka_protocol::messages::offset_commit_request::{
+    OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
+use kafka_protocol::messages::{OffsetCommitRequest, OffsetCommitResponse, TopicName};
+use kafka_protocol::protocol::StrBytes;
+
+use super::config::ConsumerConfig;
+use super::membership::{Identity, JoinPrepare, MemberState};
+use super::requests::Call;
+use super::subscription::Position;
+use super::{Consumer, ConsumerTimer};
+use crate::kafka::effects::Effects;
+use crate::kafka::event::Event;
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::time::Time;
+use crate::kafka::types::TopicPartition;
+
+/// What a commit is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum CommitKind {
+    /// auto.commit.interval.ms is over.
+    Interval,
+    /// Partitions are about to be given up.
+    BeforeJoin,
+    /// The application waits for it; attempts are told apart by number.
+    Sync { attempt: i32 },
+}
+
+/// A commit on its way.
+#[derive(Clone, Debug)]
+pub(super) struct CommitCall {
+    pub kind: CommitKind,
+    pub automatic: bool,
+    pub sent_as: Identity,
+    pub offsets: Rc<[(TopicPartition, Position)]>,
+}
+
+/// Why a commit failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CommitError {
+    Retriable,
+    Final(ErrorCode),
+}
+
+/// What a blocking commit waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SyncStep {
+    /// To be sent from this time on, as soon as the coordinator is known.
+    ToSend(Time),
+    InFlight,
+}
+
+/// A commit that blocks the application's thread.
+#[derive(Clone, Debug)]
+pub struct SyncCommit {
+    pub offsets: Rc<[(TopicPartition, Position)]>,
+    pub deadline: Time,
+    pub step: SyncStep,
+    automatic: bool,
+    failures: i32,
+}
+
+#[derive(Clone, Debug)]
+pub struct Commits {
+    /// The first poll() from then on commits; meaningful with enable.auto.commit.
+    next_interval_at: Time,
+    sync: Option<SyncCommit>,
+    attempts: i32,
+}
+
+impl Commits {
+    pub(super) fn new() -> Commits {
+        Commits { next_interval_at: Time::ZERO, sync: None, attempts: 0 }
+    }
+
+    /// When the next automatic commit of the interval is due.
+    pub fn next_interval_at(&self) -> Time {
+        self.next_interval_at
+    }
+
+    /// The commit that blocks the application.
+    pub fn sync(&self) -> Option<&SyncCommit> {
+        self.sync.as_ref()
+    }
+
+    pub(super) fn restart_interval(&mut self, now: Time, config: &ConsumerConfig) {
+        if let Some(interval_ms) = config.auto_commit_interval_ms {
+            self.next_interval_at = now.plus_ms(interval_ms);
+        }
+    }
+}
+
+impl Consumer {
+    /// R-CONS-17 (a): the interval is over, and poll() is called.
+    pub(super) fn commit_if_interval_is_over(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        if self.config.auto_commit_interval_ms.is_some() && self.commits.next_interval_at <= now {
+            self.commits.restart_interval(now, &self.config);
+            self.commit_positions(now, CommitKind::Interval, fx);
+        }
+    }
+
+    /// An automatic commit of all positions that does not block.
+    pub(super) fn commit_positions(&mut self, now: Time, kind: CommitKind, fx: &mut Effects<ConsumerTimer>) {
+        let offsets = self.subscription.all_consumed().into();
+        self.send_commit(now, kind, true, offsets, fx);
+    }
+
+    /// Begins a commit that blocks the application until [`Self::sync_commit_is_over`].
+    pub(super) fn begin_sync_commit(&mut self, now: Time, timeout_ms: i64, automatic: bool) {
+        // An answer that still comes to an earlier one is not taken for this one's.
+        self.commits.attempts += 1;
+        self.commits.sync = Some(SyncCommit {
+            offsets: self.subscription.all_consumed().into(),
+            deadline: now.plus_ms(timeout_ms),
+            step: SyncStep::ToSend(now),
+            automatic,
+            failures: 0,
+        });
+    }
+
+    /// Brings the blocking commit as far as it goes.
+    pub(super) fn sync_commit_is_over(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) -> bool {
+        let Some(sync) = &mut self.commits.sync else { return true };
+        if sync.offsets.is_empty() {
+            self.commits.sync = None;
+        } else if sync.deadline <= now {
+            self.commits.sync = None;
+            self.commit_failed_event(ErrorCode::RequestTimedOut, fx);
+        } else if matches!(sync.step, SyncStep::ToSend(at) if at <= now)
+            && self.membership.coordinator().is_some()
+        {
+            self.commits.attempts += 1;
+            let kind = CommitKind::Sync { attempt: self.commits.attempts };
+            sync.step = SyncStep::InFlight;
+            let (automatic, offsets) = (sync.automatic, sync.offsets.clone());
+            self.send_commit(now, kind, automatic, offsets, fx);
+        }
+        self.commits.sync.is_none()
+    }
+
+    fn send_commit(
+        &mut self,
+        now: Time,
+        kind: CommitKind,
+        automatic: bool,
+        offsets: Rc<[(TopicPartition, Position)]>,
+        fx: &mut Effects<ConsumerTimer>,
+    ) {
+        let sent_as = self.membership.identity.clone();
+        let call = CommitCall { kind, automatic, sent_as, offsets };
+        if call.offsets.is_empty() {
+            self.commit_done(now, &call, Ok(()), fx);
+        } else if self.membership.coordinator().is_none() {
+            self.commit_done(now, &call, Err(CommitError::Retriable), fx);
+        } else if self.membership.state != MemberState::Stable {
+            // The member is out of its generation: the coordinator would refuse, so the client does.
+            let error = match self.membership.is_rebalancing() {
+                true => ErrorCode::RebalanceInProgress,
+                false => ErrorCode::UnknownMemberId,
+            };
+            self.commit_done(now, &call, Err(CommitError::Final(error)), fx);
+        } else {
+            let request = OffsetCommitRequest::default()
+                .with_group_id(self.group_id())
+                .with_generation_id_or_member_epoch(call.sent_as.generation.0)
+                .with_member_id(call.sent_as.member.to_wire())
+                .with_topics(topics_of(&call.offsets));
+            self.send_to_coordinator(now, request, Call::OffsetCommit(Rc::new(call)), fx);
+        }
+    }
+
+    pub(super) fn on_offset_commit(
+        &mut self,
+        now: Time,
+        call: &CommitCall,
+        answer: &OffsetCommitResponse,
+        fx: &mut Effects<ConsumerTimer>,
+    ) {
+        let codes = answer.topics.iter().flat_map(|topic| topic.partitions.iter().map(|p| p.error_code));
+        let error = codes.map(ErrorCode::from_code).find(|error| !error.is_ok());
+        let result = match error {
+            None => Ok(()),
+            Some(error) => Err(self.commit_error(now, call, error, fx)),
+        };
+        self.commit_done(now, call, result, fx);
+    }
+
+    /// What an error of a commit means to the member (R-CONS-22).
+    fn commit_error(
+        &mut self,
+        now: Time,
+        call: &CommitCall,
+        error: ErrorCode,
+        fx: &mut Effects<ConsumerTimer>,
+    ) -> CommitError {
+        match error {
+            ErrorCode::CoordinatorLoadInProgress | ErrorCode::UnknownTopicOrPartition => {
+                CommitError::Retriable
+            }
+            ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator | ErrorCode::RequestTimedOut => {
+                self.mark_coordinator_unknown(now, error, fx);
+                CommitError::Retriable
+            }
+            ErrorCode::RebalanceInProgress => {
+                self.membership.request_rejoin("offset commit failed since group is already rebalancing");
+                CommitError::Final(error)
+            }
+            ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration => {
+                let newer_rebalance = call.sent_as != self.membership.identity
+                    && self.membership.state == MemberState::PreparingRebalance;
+                if newer_rebalance {
+                    return CommitError::Final(ErrorCode::RebalanceInProgress);
+                }
+                let reset_member_id = error == ErrorCode::UnknownMemberId;
+                self.membership.reset(reset_member_id, "encountered error from OFFSET_COMMIT response");
+                CommitError::Final(error)
+            }
+            error => CommitError::Final(error),
+        }
+    }
+
+    /// Tells whoever made the commit.
+    pub(super) fn commit_done(
+        &mut self,
+        now: Time,
+        call: &CommitCall,
+        result: Result<(), CommitError>,
+        fx: &mut Effects<ConsumerTimer>,
+    ) {
+        if result.is_ok() {
+            self.confirm_commit(call, fx);
+        }
+        match call.kind {
+            CommitKind::Interval => self.interval_commit_done(now, result, fx),
+            CommitKind::BeforeJoin => self.commit_before_join_done(now, result, fx),
+            CommitKind::Sync { attempt } if attempt == self.commits.attempts => {
+                self.sync_commit_done(now, result, fx);
+            }
+            CommitKind::Sync { .. } => {}
+        }
+    }
+
+    fn confirm_commit(&mut self, call: &CommitCall, fx: &mut Effects<ConsumerTimer>) {
+        if call.offsets.is_empty() {
+            return;
+        }
+        for (tp, position) in call.offsets.iter() {
+            if let Some(owned) = self.subscription.get_mut(tp) {
+                owned.committed = Some(position.offset);
+            }
+        }
+        fx.event(Event::CommitConfirmed {
+            client: self.spec.name.clone(),
+            offsets: call.offsets.iter().map(|(tp, position)| (tp.clone(), position.offset)).collect(),
+            automatic: call.automatic,
+        });
+    }
+
+    /// R-CONS-21: a retriable failure is tried again soon, any other is only logged.
+    fn interval_commit_done(
+        &mut self,
+        now: Time,
+        result: Result<(), CommitError>,
+        fx: &mut Effects<ConsumerTimer>,
+    ) {
+        match result {
+            Ok(()) => {}
+            Err(CommitError::Retriable) => {
+                self.commits.next_interval_at = now.plus_ms(self.config.common.retry_backoff.initial_ms);
+            }
+            Err(CommitError::Final(error)) => self.commit_failed_event(error, fx),
+        }
+    }
+
+    /// R-GRP-29: retried until it succeeds or the rebalance timeout is over.
+    fn commit_before_join_done(
+        &mut self,
+        now: Time,
+        result: Result<(), CommitError>,
+        fx: &mut Effects<ConsumerTimer>,
+    ) {
+        let JoinPrepare::Committing { until } = self.membership.prepare else { return };
+        self.membership.prepare = match result {
+            Err(CommitError::Retriable) => {
+                let at = now.plus_ms(self.config.common.retry_backoff.initial_ms);
+                JoinPrepare::Retrying { at, until }
+            }
+            Ok(()) | Err(CommitError::Final(_)) => JoinPrepare::Committed,
+        };
+        if let Err(CommitError::Final(error)) = result {
+            self.commit_failed_event(error, fx);
+        }
+    }
+
+    /// R-CONS-20: retriable errors are retried until the deadline, others are thrown.
+    fn sync_commit_done(
+        &mut self,
+        now: Time,
+        result: Result<(), CommitError>,
+        fx: &mut Effects<ConsumerTimer>,
+    ) {
+        let Some(sync) = &mut self.commits.sync else { return };
+        match result {
+            Ok(()) => self.commits.sync = None,
+            Err(CommitError::Retriable) => {
+                let wait_ms = self.config.common.retry_backoff.after(sync.failures, &mut self.random);
+                sync.failures += 1;
+                sync.step = SyncStep::ToSend(now.plus_ms(wait_ms));
+            }
+            Err(CommitError::Final(error)) => {
+                self.commits.sync = None;
+                self.commit_failed_event(error, fx);
+            }
+        }
+    }
+
+    fn commit_failed_event(&self, error: ErrorCode, fx: &mut Effects<ConsumerTimer>) {
+        fx.event(Event::CommitFailed { client: self.spec.name.clone(), error });
+    }
+}
+
+fn topics_of(offsets: &[(TopicPartition, Position)]) -> Vec<OffsetCommitRequestTopic> {
+    let mut topics: Vec<OffsetCommitRequestTopic> = Vec::new();
+    for (tp, position) in offsets {
+        let partition = OffsetCommitRequestPartition::default()
+            .with_partition_index(tp.partition)
+            .with_committed_offset(position.offset.0)
+            .with_committed_leader_epoch(position.epoch.0)
+            .with_committed_metadata(Some(StrBytes::from_static_str("")));
+        match topics.last_mut() {
+            Some(topic) if topic.name.as_str() == tp.topic.as_str() => topic.partitions.push(partition),
+            _ => topics.push(
+                OffsetCommitRequestTopic::default()
+                    .with_name(TopicName(tp.topic.to_wire()))
+                    .with_partitions(vec![partition]),
+            ),
+        }
+    }
+    topics
+}

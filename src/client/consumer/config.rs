@@ -1,0 +1,279 @@
+//! A consumer's configs (Kafka's `ConsumerConfig`, section 5.6 of the reference).
+//!
+//! **Invariant:** a config that is accepted has its effect; what would have none is refused with the reason.
+
+use std::collections::BTreeMap;
+
+use crate::client::config::{COMMON_KEYS, COMMON_NOT_MODELLED, CommonConfig, ConfigError, Key, Kind, Values};
+
+/// The keys that only consumers have.
+pub const KEYS: &[Key] = &[
+    Key {
+        name: "session.timeout.ms",
+        default: "45000",
+        kind: Kind::int_from(0),
+        doc: "The coordinator removes a member from which it hears no heartbeat for this long.",
+    },
+    Key {
+        name: "heartbeat.interval.ms",
+        default: "3000",
+        kind: Kind::int_from(0),
+        doc: "How often the background thread sends a heartbeat.",
+    },
+    Key {
+        name: "max.poll.interval.ms",
+        default: "300000",
+        kind: Kind::int_from(1),
+        doc: "The longest gap between two polls; also how long a rebalance waits for this member.",
+    },
+    Key {
+        name: "enable.auto.commit",
+        default: "true",
+        kind: Kind::Boolean,
+        doc: "Commit positions inside poll(), before a rebalance and in close().",
+    },
+    Key {
+        name: "auto.commit.interval.ms",
+        default: "5000",
+        kind: Kind::int_from(0),
+        doc: "How long after an automatic commit a poll() makes the next one.",
+    },
+    Key {
+        name: "auto.offset.reset",
+        default: "latest",
+        kind: Kind::OneOf(&["latest", "earliest", "none"]),
+        doc: "Where to start without a committed offset, and when the position is out of range.",
+    },
+    Key {
+        name: "fetch.min.bytes",
+        default: "1",
+        kind: Kind::int_from(0),
+        doc: "The broker answers a fetch when this much is there.",
+    },
+    Key {
+        name: "fetch.max.wait.ms",
+        default: "500",
+        kind: Kind::int_from(0),
+        doc: "The broker answers a fetch after this long even with less than fetch.min.bytes.",
+    },
+    Key {
+        name: "fetch.max.bytes",
+        default: "52428800",
+        kind: Kind::int_from(0),
+        doc: "Most bytes of one fetch answer; the first batch is returned whatever its size.",
+    },
+    Key {
+        name: "max.partition.fetch.bytes",
+        default: "1048576",
+        kind: Kind::int_from(0),
+        doc: "Most bytes of one partition in a fetch answer.",
+    },
+    Key {
+        name: "max.poll.records",
+        default: "500",
+        kind: Kind::int_from(1),
+        doc: "Most records that one poll() returns; fetching is not changed by it.",
+    },
+    Key { name: "check.crcs", default: "true", kind: Kind::Boolean, doc: "Check the CRC of each batch." },
+    Key {
+        name: "default.api.timeout.ms",
+        default: "60000",
+        kind: Kind::int_from(0),
+        doc: "How long commitSync() goes on trying.",
+    },
+    Key {
+        name: "allow.auto.create.topics",
+        default: "true",
+        kind: Kind::Boolean,
+        doc: "Asking for metadata of an unknown topic may create it.",
+    },
+    Key {
+        name: "isolation.level",
+        default: "read_uncommitted",
+        kind: Kind::OneOf(&["read_uncommitted", "read_committed"]),
+        doc: "Whether records of open and aborted transactions are returned.",
+    },
+    Key {
+        name: "group.protocol",
+        default: "classic",
+        kind: Kind::OneOf(&["classic", "consumer"]),
+        doc: "Who plans the assignment: a member (classic) or the coordinator (consumer).",
+    },
+    Key {
+        name: "partition.assignment.strategy",
+        default: "range",
+        kind: Kind::ListOf(&["range", "org.apache.kafka.clients.consumer.RangeAssignor"]),
+        doc: "How the group's leader shares out the partitions.",
+    },
+];
+
+const NOT_MODELLED: &[&str] = &[
+    "client.rack",
+    "config.providers",
+    "exclude.internal.topics",
+    "group.instance.id",
+    "group.remote.assignor",
+    "key.deserializer",
+    "value.deserializer",
+];
+
+/// Where a partition starts without a usable position (R-CONS-11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OffsetReset {
+    Earliest,
+    Latest,
+}
+
+impl OffsetReset {
+    /// The timestamp that ListOffsets asks for.
+    pub fn timestamp(self) -> i64 {
+        match self {
+            OffsetReset::Latest => -1,
+            OffsetReset::Earliest => -2,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConsumerConfig {
+    pub common: CommonConfig,
+    pub session_timeout_ms: i32,
+    pub heartbeat_interval_ms: i32,
+    pub max_poll_interval_ms: i32,
+    /// auto.commit.interval.ms; `None` with enable.auto.commit=false.
+    pub auto_commit_interval_ms: Option<i64>,
+    /// `None`: a missing position ends the program.
+    pub auto_offset_reset: Option<OffsetReset>,
+    pub fetch_min_bytes: i32,
+    pub fetch_max_wait_ms: i32,
+    pub fetch_max_bytes: i32,
+    pub max_partition_fetch_bytes: i32,
+    pub max_poll_records: i32,
+    pub check_crcs: bool,
+    pub default_api_timeout_ms: i64,
+    pub allow_auto_create_topics: bool,
+}
+
+impl ConsumerConfig {
+    /// Reads what a person gave under Kafka's names.
+    pub fn read(given: &BTreeMap<String, String>) -> Result<ConsumerConfig, ConfigError> {
+        let not_modelled = [COMMON_NOT_MODELLED, NOT_MODELLED].concat();
+        refuse_unmodelled_values(given)?;
+        let values = Values::read(&[COMMON_KEYS, KEYS], &not_modelled, given)?;
+        let config = ConsumerConfig {
+            common: CommonConfig::from_values(&values),
+            session_timeout_ms: values.int("session.timeout.ms"),
+            heartbeat_interval_ms: values.int("heartbeat.interval.ms"),
+            max_poll_interval_ms: values.int("max.poll.interval.ms"),
+            auto_commit_interval_ms: values
+                .boolean("enable.auto.commit")
+                .then(|| values.integer("auto.commit.interval.ms")),
+            auto_offset_reset: match values.text("auto.offset.reset") {
+                "earliest" => Some(OffsetReset::Earliest),
+                "latest" => Some(OffsetReset::Latest),
+                _ => None,
+            },
+            fetch_min_bytes: values.int("fetch.min.bytes"),
+            fetch_max_wait_ms: values.int("fetch.max.wait.ms"),
+            fetch_max_bytes: values.int("fetch.max.bytes"),
+            max_partition_fetch_bytes: values.int("max.partition.fetch.bytes"),
+            max_poll_records: values.int("max.poll.records"),
+            check_crcs: values.boolean("check.crcs"),
+            default_api_timeout_ms: values.integer("default.api.timeout.ms"),
+            allow_auto_create_topics: values.boolean("allow.auto.create.topics"),
+        };
+        if config.heartbeat_interval_ms >= config.session_timeout_ms {
+            let reason = "Heartbeat must be set lower than the session timeout";
+            return Err(ConfigError::new("heartbeat.interval.ms", config.heartbeat_interval_ms, reason));
+        }
+        Ok(config)
+    }
+
+    /// How long a JoinGroup may stay unanswered: the coordinator holds it back for the rebalance timeout.
+    pub fn join_timeout_ms(&self) -> i64 {
+        const LAPSE_MS: i64 = 5000;
+        self.common.request_timeout_ms.max(i64::from(self.max_poll_interval_ms) + LAPSE_MS)
+    }
+}
+
+impl Default for ConsumerConfig {
+    fn default() -> Self {
+        ConsumerConfig::read(&BTreeMap::new()).expect("the defaults are in range")
+    }
+}
+
+/// Refuses values that Kafka takes and that would not do here what they do in Kafka.
+fn refuse_unmodelled_values(given: &BTreeMap<String, String>) -> Result<(), ConfigError> {
+    for (key, value) in given {
+        let value = value.trim();
+        let reason = match key.as_str() {
+            "partition.assignment.strategy" if !value.split(',').all(is_range) => {
+                "only range is modelled yet; Kafka's default, range with cooperative-sticky, works as range alone does"
+            }
+            "isolation.level" if value == "read_committed" => "not modelled yet: there are no transactions",
+            "group.protocol" if value == "consumer" => "not modelled yet: groups are classic",
+            "group.id" => "a consumer's group is given with its name and topics",
+            "auto.offset.reset" if value.starts_with("by_duration:") => "not modelled yet",
+            _ => continue,
+        };
+        return Err(ConfigError::new(key, value, reason));
+    }
+    Ok(())
+}
+
+fn is_range(name: &str) -> bool {
+    matches!(name.trim(), "range" | "org.apache.kafka.clients.consumer.RangeAssignor")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(key: &str, value: &str) -> Result<ConsumerConfig, ConfigError> {
+        ConsumerConfig::read(&BTreeMap::from([(key.to_owned(), value.to_owned())]))
+    }
+
+    fn check_refused(key: &str, value: &str, reason: &str) {
+        let error = read(key, value).unwrap_err();
+        assert!(error.key == key && error.reason.starts_with(reason), "{error}");
+    }
+
+    #[test]
+    fn defaults_are_kafkas_r_cons_24() {
+        let config = ConsumerConfig::default();
+        assert_eq!((config.session_timeout_ms, config.heartbeat_interval_ms), (45_000, 3000));
+        assert_eq!(config.max_poll_interval_ms, 300_000);
+        assert_eq!(config.auto_commit_interval_ms, Some(5000));
+        assert_eq!(config.auto_offset_reset, Some(OffsetReset::Latest));
+        assert_eq!((config.fetch_min_bytes, config.fetch_max_wait_ms), (1, 500));
+        assert_eq!((config.fetch_max_bytes, config.max_partition_fetch_bytes), (52_428_800, 1_048_576));
+        assert_eq!((config.max_poll_records, config.default_api_timeout_ms), (500, 60_000));
+        assert!(config.check_crcs && config.allow_auto_create_topics);
+    }
+
+    #[test]
+    fn a_join_may_wait_for_the_rebalance_timeout_and_five_seconds() {
+        assert_eq!(ConsumerConfig::default().join_timeout_ms(), 305_000);
+        assert_eq!(read("max.poll.interval.ms", "1000").unwrap().join_timeout_ms(), 30_000);
+    }
+
+    #[test]
+    fn what_would_not_do_what_kafka_does_is_refused_with_the_reason() {
+        let sticky = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor";
+        check_refused("partition.assignment.strategy", sticky, "only range");
+        check_refused("partition.assignment.strategy", &format!("range,{sticky}"), "only range");
+        check_refused("isolation.level", "read_committed", "not modelled yet");
+        check_refused("group.protocol", "consumer", "not modelled yet");
+        check_refused("auto.offset.reset", "by_duration:PT1H", "not modelled yet");
+        check_refused("group.id", "g", "a consumer's group");
+        check_refused("group.instance.id", "i1", "not modelled yet");
+        check_refused("auto.offset.reset", "first", "String must be one of");
+        check_refused("heartbeat.interval.ms", "45000", "Heartbeat must be set lower");
+    }
+
+    #[test]
+    fn auto_commit_off_has_no_interval() {
+        assert_eq!(read("enable.auto.commit", "false").unwrap().auto_commit_interval_ms, None);
+        assert_eq!(read("auto.offset.reset", "none").unwrap().auto_offset_reset, None);
+    }
+}

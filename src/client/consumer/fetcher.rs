@@ -1,0 +1,300 @@
+//! Fetching from the leaders into a buffer, and poll()'s taking from it (Kafka's `AbstractFetch` and `FetchCollector`;
+//! R-CONS-1 to R-CONS-6, R-CONS-13, R-CONS-33).
+//!
+//! Each fetch is a full one without a session (session id 0, epoch -1).
+//!
+//! **Invariant:** one fetch per broker at most is on its way, and none to a broker whose data is still in the buffer.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+
+use kafka_protocol::messages::FetchRequest;
+use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
+use kafka_protocol::messages::fetch_response::{FetchResponse, PartitionData};
+
+use super::fetched::{Fetched, Taken};
+use super::program::Returned;
+use super::requests::{Asked, Call};
+use super::{Consumer, ConsumerTimer};
+use crate::client::metadata;
+use crate::kafka::effects::Effects;
+use crate::kafka::event::Event;
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition};
+
+#[derive(Clone, Debug, Default)]
+pub struct Fetcher {
+    /// Brokers that owe an answer to a fetch.
+    in_flight: BTreeSet<BrokerId>,
+    buffer: VecDeque<Fetched>,
+}
+
+impl Fetcher {
+    pub fn in_flight(&self) -> &BTreeSet<BrokerId> {
+        &self.in_flight
+    }
+
+    /// Records of a partition that were fetched and that poll() has not returned.
+    pub fn buffered(&self, tp: &TopicPartition) -> i64 {
+        self.buffer.iter().filter(|fetched| fetched.tp == *tp).map(Fetched::remaining).sum()
+    }
+
+    pub(super) fn fetch_lost(&mut self, broker: BrokerId) {
+        self.in_flight.remove(&broker);
+    }
+}
+
+/// What one poll() found in the buffer.
+#[derive(Debug, Default)]
+pub(super) struct Collected {
+    pub records: Vec<Returned>,
+    /// A position moved, with or without records.
+    pub moved: bool,
+    /// An answer was an error that asks for another look at positions.
+    pub handled_errors: bool,
+}
+
+const NO_SESSION: (i32, i32) = (0, -1);
+
+impl Consumer {
+    /// Sends a fetch to each broker that is due (R-CONS-1).
+    pub(super) fn send_fetches(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        for (broker, wanted) in self.fetches_due(now) {
+            let asked: Rc<[Asked]> = wanted
+                .iter()
+                .map(|w| Asked { tp: w.tp.clone(), topic_id: w.topic_id, offset: w.offset })
+                .collect();
+            let request = FetchRequest::default()
+                .with_max_wait_ms(self.config.fetch_max_wait_ms)
+                .with_min_bytes(self.config.fetch_min_bytes)
+                .with_max_bytes(self.config.fetch_max_bytes)
+                .with_session_id(NO_SESSION.0)
+                .with_session_epoch(NO_SESSION.1)
+                .with_topics(topics_of(&wanted, self.config.max_partition_fetch_bytes));
+            self.fetcher.in_flight.insert(broker);
+            let call = Call::Fetch { broker, partitions: asked };
+            let timeout_ms = self.config.common.request_timeout_ms;
+            self.requests.send(now, metadata::main_peer(broker), request, call, timeout_ms, fx);
+        }
+    }
+
+    fn fetches_due(&mut self, now: Time) -> BTreeMap<BrokerId, Vec<Wanted>> {
+        let buffered: BTreeSet<&TopicPartition> = self.fetcher.buffer.iter().map(|f| &f.tp).collect();
+        let fetchable = buffered.iter().filter(|tp| self.subscription.is_fetchable(tp));
+        let undrained: BTreeSet<BrokerId> =
+            fetchable.filter_map(|tp| Some(self.metadata.leader(tp)?.0)).collect();
+        let mut due: BTreeMap<BrokerId, Vec<Wanted>> = BTreeMap::new();
+        let mut leader_missing = false;
+        for (tp, position) in self.subscription.fetchable().filter(|(tp, _)| !buffered.contains(tp)) {
+            let topic = self.metadata.topic(&tp.topic);
+            let (Some((leader, leader_epoch)), Some(topic)) = (self.metadata.leader(tp), topic) else {
+                leader_missing = true;
+                continue;
+            };
+            let busy = self.fetcher.in_flight.contains(&leader) || undrained.contains(&leader);
+            if !busy && !self.requests.is_unavailable(now, metadata::main_peer(leader)) {
+                let (tp, offset, topic_id) = (tp.clone(), position.offset, topic.id);
+                due.entry(leader).or_default().push(Wanted { tp, topic_id, offset, leader_epoch });
+            }
+        }
+        if leader_missing {
+            self.metadata.request_update();
+        }
+        due
+    }
+
+    pub(super) fn on_fetch(&mut self, broker: BrokerId, asked: &[Asked], answer: &FetchResponse) {
+        self.fetcher.in_flight.remove(&broker);
+        if answer.error_code != 0 {
+            return;
+        }
+        let endpoints = || answer.node_endpoints.iter().map(|endpoint| BrokerId(endpoint.node_id.0));
+        for topic in &answer.responses {
+            for partition in &topic.partitions {
+                let about = |asked: &&Asked| {
+                    asked.topic_id.0 == topic.topic_id && asked.tp.partition == partition.partition_index
+                };
+                let Some(asked) = asked.iter().find(about) else { continue };
+                self.take_leader_hint(&asked.tp, partition, endpoints());
+                let check_crcs = self.config.check_crcs;
+                self.fetcher.buffer.push_back(Fetched::new(
+                    asked.tp.clone(),
+                    asked.offset,
+                    partition,
+                    check_crcs,
+                ));
+            }
+        }
+    }
+
+    /// KIP-951: a broker that no longer leads may name who does (R-REPL-67).
+    fn take_leader_hint(
+        &mut self,
+        tp: &TopicPartition,
+        answer: &PartitionData,
+        endpoints: impl Iterator<Item = BrokerId>,
+    ) {
+        let error = ErrorCode::from_code(answer.error_code);
+        if matches!(error, ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch) {
+            let hint = &answer.current_leader;
+            let (leader, epoch) = (BrokerId(hint.leader_id.0), LeaderEpoch(hint.leader_epoch));
+            self.metadata.take_leader_hint(tp, leader, epoch, endpoints);
+        }
+    }
+
+    /// Takes up to max.poll.records from the buffer and moves positions over them (R-CONS-5).
+    ///
+    /// Errors: what poll() would throw, unless it has records to return first.
+    pub(super) fn collect(&mut self, fx: &mut Effects<ConsumerTimer>) -> Result<Collected, ErrorCode> {
+        let mut collected = Collected::default();
+        let mut left = i64::from(self.config.max_poll_records);
+        while left > 0
+            && let Some(fetched) = self.fetcher.buffer.front()
+        {
+            let tp = fetched.tp.clone();
+            if let Some(error) = self.error_of(fetched) {
+                if collected.moved {
+                    // It is thrown by the next poll().
+                    break;
+                }
+                return Err(error);
+            }
+            if !fetched.error.is_ok() {
+                self.handle_partition_error();
+                collected.handled_errors = true;
+                continue;
+            }
+            self.take_log_ends(&tp);
+            let Some(fetched) = self.fetcher.buffer.front_mut() else { break };
+            let position = self.subscription.position(&tp);
+            let current = position.is_some_and(|position| position.offset == fetched.next_offset());
+            if !current || !self.subscription.is_fetchable(&tp) {
+                self.fetcher.buffer.pop_front();
+                continue;
+            }
+            let from = fetched.next_offset();
+            let (taken, drained) = fetched.take(left);
+            let has_bytes = fetched.has_bytes;
+            if drained && fetched.corrupt().is_none() {
+                self.fetcher.buffer.pop_front();
+                if has_bytes {
+                    self.subscription.move_to_end(&tp);
+                }
+            }
+            if taken.next.offset > from {
+                collected.moved = true;
+                self.subscription.set_position(&tp, taken.next);
+                self.polled_event(&tp, from, &taken, fx);
+            }
+            left -= taken.offsets.len() as i64;
+            let returned = |offset| Returned { tp: tp.clone(), offset };
+            collected.records.extend(taken.offsets.into_iter().map(returned));
+        }
+        Ok(collected)
+    }
+
+    /// What poll() throws at this answer (R-CONS-33, R-CONS-13 without a reset strategy).
+    fn error_of(&self, fetched: &Fetched) -> Option<ErrorCode> {
+        let position = self.subscription.position(&fetched.tp)?;
+        match fetched.error {
+            ErrorCode::None => fetched.corrupt().filter(|_| position.offset == fetched.next_offset()),
+            ErrorCode::OffsetOutOfRange => {
+                let current = position.offset == fetched.offset;
+                (current && self.config.auto_offset_reset.is_none()).then_some(fetched.error)
+            }
+            error if asks_for_metadata(error) => None,
+            ErrorCode::UnknownLeaderEpoch | ErrorCode::UnknownServerError => None,
+            error => Some(error),
+        }
+    }
+
+    /// Drops the foremost answer, an error, and does what it asks for (R-CONS-33, R-CONS-13).
+    fn handle_partition_error(&mut self) {
+        let Some(fetched) = self.fetcher.buffer.pop_front() else { return };
+        self.subscription.move_to_end(&fetched.tp);
+        let Some(position) = self.subscription.position(&fetched.tp) else { return };
+        if asks_for_metadata(fetched.error) {
+            self.metadata.request_update();
+        }
+        let out_of_range = fetched.error == ErrorCode::OffsetOutOfRange && position.offset == fetched.offset;
+        if let Some(strategy) = self.config.auto_offset_reset
+            && out_of_range
+        {
+            self.subscription.reset(&fetched.tp, strategy);
+        }
+    }
+
+    fn take_log_ends(&mut self, tp: &TopicPartition) {
+        let Some(fetched) = self.fetcher.buffer.front() else { return };
+        let Some(owned) = self.subscription.get_mut(tp) else { return };
+        let current = owned.position().is_some_and(|position| position.offset == fetched.offset);
+        if current && fetched.high_watermark >= Offset::ZERO {
+            owned.high_watermark = Some(fetched.high_watermark);
+        }
+        if current && fetched.log_start_offset >= Offset::ZERO {
+            owned.log_start_offset = Some(fetched.log_start_offset);
+        }
+    }
+
+    fn polled_event(
+        &self,
+        tp: &TopicPartition,
+        from: Offset,
+        taken: &Taken,
+        fx: &mut Effects<ConsumerTimer>,
+    ) {
+        if !taken.offsets.is_empty() {
+            fx.event(Event::Polled {
+                client: self.spec.name.clone(),
+                tp: tp.clone(),
+                from,
+                to: taken.next.offset,
+                records: taken.offsets.len() as i64,
+            });
+        }
+    }
+}
+
+/// Errors after which the client asks for metadata and fetches again (R-CONS-33).
+fn asks_for_metadata(error: ErrorCode) -> bool {
+    matches!(
+        error,
+        ErrorCode::NotLeaderOrFollower
+            | ErrorCode::ReplicaNotAvailable
+            | ErrorCode::KafkaStorageError
+            | ErrorCode::FencedLeaderEpoch
+            | ErrorCode::OffsetNotAvailable
+            | ErrorCode::UnknownTopicOrPartition
+            | ErrorCode::UnknownTopicId
+            | ErrorCode::InconsistentTopicId
+    )
+}
+
+/// One partition of a fetch to be sent.
+#[derive(Debug)]
+struct Wanted {
+    tp: TopicPartition,
+    topic_id: TopicId,
+    offset: Offset,
+    leader_epoch: LeaderEpoch,
+}
+
+/// In the order of fairness, so that a topic may come up more than once.
+fn topics_of(wanted: &[Wanted], partition_max_bytes: i32) -> Vec<FetchTopic> {
+    let mut topics: Vec<FetchTopic> = Vec::new();
+    for wanted in wanted {
+        let partition = FetchPartition::default()
+            .with_partition(wanted.tp.partition)
+            .with_current_leader_epoch(wanted.leader_epoch.0)
+            .with_fetch_offset(wanted.offset.0)
+            .with_partition_max_bytes(partition_max_bytes);
+        match topics.last_mut() {
+            Some(topic) if topic.topic_id == wanted.topic_id.0 => topic.partitions.push(partition),
+            _ => topics.push(
+                FetchTopic::default().with_topic_id(wanted.topic_id.0).with_partitions(vec![partition]),
+            ),
+        }
+    }
+    topics
+}

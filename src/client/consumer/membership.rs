@@ -1,0 +1,184 @@
+//! A member's view of its group: who coordinates it, which generation it is in, how a rebalance stands (the state of
+//! Kafka's `AbstractCoordinator`, with its `Heartbeat`).
+//!
+//! **Invariant:** heartbeats are sent from the answer to JoinGroup until the next JoinGroup or until the member is out of
+//! its generation, and at no other time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use crate::kafka::group::assignor::Subscription;
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerId, Generation, MemberId, Topic, TopicPartition};
+
+/// Kafka's `MemberState`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MemberState {
+    Unjoined,
+    /// JoinGroup is on its way.
+    PreparingRebalance,
+    /// SyncGroup is on its way.
+    CompletingRebalance,
+    Stable,
+}
+
+/// What the consumer knows of its coordinator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Coordinator {
+    /// Not asked for before `retry_at`.
+    Unknown {
+        retry_at: Time,
+    },
+    /// FindCoordinator is on its way; the background thread asks another broker from `again_at` on.
+    Finding {
+        again_at: Time,
+    },
+    Known(BrokerId),
+}
+
+/// Under which id and in which generation a request is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    pub member: MemberId,
+    pub generation: Generation,
+}
+
+impl Identity {
+    pub(super) fn none() -> Identity {
+        Identity { member: MemberId::unknown(), generation: Generation::NONE }
+    }
+}
+
+/// How far the member is with joining; it moves on only inside poll().
+#[derive(Clone, Debug, PartialEq)]
+pub enum Join {
+    /// No join is on its way; none is begun before `not_before`.
+    Idle {
+        not_before: Time,
+    },
+    /// JoinGroup waits at the coordinator (R-GRP-11).
+    Joining {
+        since: Time,
+    },
+    /// The leader waits for metadata of topics that others subscribe to.
+    AwaitingMetadata {
+        since: Time,
+        members: Rc<[Subscription]>,
+    },
+    Syncing {
+        since: Time,
+    },
+    /// The assignment is there and is taken over by the next poll().
+    Synced {
+        assignment: Rc<[TopicPartition]>,
+    },
+}
+
+impl Join {
+    pub const IDLE: Join = Join::Idle { not_before: Time::ZERO };
+}
+
+/// The commit before partitions are given up (R-GRP-29).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum JoinPrepare {
+    /// To be done before the next join.
+    Needed,
+    /// The commit is on its way; the join goes on without it from `until` on.
+    Committing { until: Time },
+    /// The commit failed and is tried again.
+    Retrying { at: Time, until: Time },
+    /// The commit is over, done or not.
+    Committed,
+    /// Partitions were given up.
+    Done,
+}
+
+/// When the background thread acts (Kafka's `Heartbeat`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Heartbeat {
+    pub due_at: Time,
+    /// Without an answer until then the coordinator is taken for lost.
+    pub session_until: Time,
+    /// Without a poll() until then the member leaves (R-CONS-25).
+    pub poll_until: Time,
+    /// Failures in a row.
+    pub failures: i32,
+}
+
+#[derive(Clone, Debug)]
+pub struct Membership {
+    pub coordinator: Coordinator,
+    pub state: MemberState,
+    pub identity: Identity,
+    pub rejoin_needed: bool,
+    /// Passed on to the coordinator with the next JoinGroup.
+    pub rejoin_reason: &'static str,
+    pub join: Join,
+    pub prepare: JoinPrepare,
+    pub is_leader: bool,
+    /// Topics that the leader watches for the whole group.
+    pub group_topics: BTreeSet<Topic>,
+    /// Partition counts that the leader's plan was made for (R-GRP-34).
+    pub planned_for: Option<Rc<BTreeMap<Topic, i32>>>,
+    pub heartbeat: Heartbeat,
+}
+
+impl Membership {
+    pub(super) fn new() -> Membership {
+        Membership {
+            coordinator: Coordinator::Unknown { retry_at: Time::ZERO },
+            state: MemberState::Unjoined,
+            identity: Identity::none(),
+            rejoin_needed: true,
+            rejoin_reason: "",
+            join: Join::IDLE,
+            prepare: JoinPrepare::Needed,
+            is_leader: false,
+            group_topics: BTreeSet::new(),
+            planned_for: None,
+            heartbeat: Heartbeat {
+                due_at: Time::ZERO,
+                session_until: Time::ZERO,
+                poll_until: Time::ZERO,
+                failures: 0,
+            },
+        }
+    }
+
+    pub fn coordinator(&self) -> Option<BrokerId> {
+        match self.coordinator {
+            Coordinator::Known(broker) => Some(broker),
+            Coordinator::Unknown { .. } | Coordinator::Finding { .. } => None,
+        }
+    }
+
+    /// Whether the background thread sends heartbeats.
+    pub fn sends_heartbeats(&self) -> bool {
+        matches!(self.state, MemberState::CompletingRebalance | MemberState::Stable)
+    }
+
+    pub fn is_rebalancing(&self) -> bool {
+        matches!(self.state, MemberState::PreparingRebalance | MemberState::CompletingRebalance)
+    }
+
+    /// Whether the next poll() has to join.
+    pub(super) fn rejoin_needed_or_pending(&self) -> bool {
+        self.rejoin_needed || !matches!(self.join, Join::Idle { .. })
+    }
+
+    pub(super) fn request_rejoin(&mut self, reason: &'static str) {
+        self.rejoin_needed = true;
+        self.rejoin_reason = reason;
+    }
+
+    /// The member is out of its generation, and of the group if its id is reset too (R-GRP-35).
+    pub(super) fn reset(&mut self, reset_member_id: bool, reason: &'static str) {
+        self.state = MemberState::Unjoined;
+        self.identity.generation = Generation::NONE;
+        if reset_member_id {
+            self.identity.member = MemberId::unknown();
+        }
+        self.prepare = JoinPrepare::Needed;
+        self.request_rejoin(reason);
+    }
+}

@@ -1,0 +1,237 @@
+//! The partitions a consumer owns, and its position in each (Kafka's `SubscriptionState`).
+//!
+//! **Invariant:** a position is the offset of the next record that poll() will return (R-CONS-5); only what has a
+//! position is fetched or committed.
+
+use std::collections::BTreeMap;
+
+use super::config::OffsetReset;
+use crate::kafka::time::Time;
+use crate::kafka::types::{LeaderEpoch, Offset, TopicPartition};
+
+/// Where a consumer is in one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Position {
+    pub offset: Offset,
+    /// Leader epoch of the record before it; NONE if that is unknown.
+    pub epoch: LeaderEpoch,
+}
+
+/// Where a position comes from while there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FetchState {
+    /// The committed offset is being asked for.
+    Initializing,
+    /// The log's start or end is being asked for, again from `retry_at` on.
+    AwaitReset {
+        strategy: OffsetReset,
+        retry_at: Time,
+    },
+    Fetching(Position),
+}
+
+/// One owned partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Owned {
+    pub state: FetchState,
+    /// It is about to be given up: nothing more is returned or fetched.
+    pub pending_revocation: bool,
+    /// As this consumer last read or confirmed it.
+    pub committed: Option<Offset>,
+    /// As the last fetch answer said.
+    pub high_watermark: Option<Offset>,
+    pub log_start_offset: Option<Offset>,
+}
+
+impl Owned {
+    const NEW: Owned = Owned {
+        state: FetchState::Initializing,
+        pending_revocation: false,
+        committed: None,
+        high_watermark: None,
+        log_start_offset: None,
+    };
+
+    pub fn position(&self) -> Option<Position> {
+        match self.state {
+            FetchState::Fetching(position) => Some(position),
+            FetchState::Initializing | FetchState::AwaitReset { .. } => None,
+        }
+    }
+
+    /// High watermark less position, as the client's `records-lag` (R-OBS-9).
+    pub fn lag(&self) -> Option<i64> {
+        Some((self.high_watermark? - self.position()?.offset).max(0))
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct SubscriptionState {
+    owned: BTreeMap<TopicPartition, Owned>,
+    /// In which order fetches list them; who returned data goes to the end (R-CONS-3).
+    order: Vec<TopicPartition>,
+}
+
+impl SubscriptionState {
+    /// Owns exactly these from now on; what was known of partitions that stay is kept.
+    pub(super) fn assign(&mut self, partitions: &[TopicPartition]) {
+        let before = std::mem::take(&mut self.owned);
+        let kept = |tp: &TopicPartition| before.get(tp).copied().unwrap_or(Owned::NEW);
+        self.owned = partitions.iter().map(|tp| (tp.clone(), kept(tp))).collect();
+        self.order = self.owned.keys().cloned().collect();
+    }
+
+    pub fn owned(&self) -> &BTreeMap<TopicPartition, Owned> {
+        &self.owned
+    }
+
+    pub fn partitions(&self) -> Vec<TopicPartition> {
+        self.owned.keys().cloned().collect()
+    }
+
+    pub(super) fn get_mut(&mut self, tp: &TopicPartition) -> Option<&mut Owned> {
+        self.owned.get_mut(tp)
+    }
+
+    pub fn position(&self, tp: &TopicPartition) -> Option<Position> {
+        self.owned.get(tp)?.position()
+    }
+
+    pub(super) fn set_position(&mut self, tp: &TopicPartition, position: Position) {
+        if let Some(owned) = self.owned.get_mut(tp) {
+            owned.state = FetchState::Fetching(position);
+        }
+    }
+
+    /// Asks for a new position by `strategy` (R-CONS-13).
+    pub(super) fn reset(&mut self, tp: &TopicPartition, strategy: OffsetReset) {
+        if let Some(owned) = self.owned.get_mut(tp) {
+            owned.state = FetchState::AwaitReset { strategy, retry_at: Time::ZERO };
+        }
+    }
+
+    pub(super) fn mark_pending_revocation(&mut self) {
+        self.owned.values_mut().for_each(|owned| owned.pending_revocation = true);
+    }
+
+    /// Partitions whose committed offset is not known yet.
+    pub(super) fn initializing(&self) -> Vec<TopicPartition> {
+        let initializing = |owned: &Owned| owned.state == FetchState::Initializing;
+        self.owned.iter().filter(|(_, owned)| initializing(owned)).map(|(tp, _)| tp.clone()).collect()
+    }
+
+    /// Partitions that wait for the log's start or end and may ask for it now.
+    pub(super) fn to_reset(&self, now: Time) -> Vec<(TopicPartition, OffsetReset)> {
+        let due = |(tp, owned): (&TopicPartition, &Owned)| match owned.state {
+            FetchState::AwaitReset { strategy, retry_at } if retry_at <= now => Some((tp.clone(), strategy)),
+            _ => None,
+        };
+        self.owned.iter().filter_map(due).collect()
+    }
+
+    pub(super) fn set_reset_retry(&mut self, tp: &TopicPartition, at: Time) {
+        if let Some(Owned { state: FetchState::AwaitReset { retry_at, .. }, .. }) = self.owned.get_mut(tp) {
+            *retry_at = at;
+        }
+    }
+
+    /// When the next reset may be tried again.
+    pub(super) fn next_reset_retry(&self, now: Time) -> Option<Time> {
+        let retry_at = |owned: &Owned| match owned.state {
+            FetchState::AwaitReset { retry_at, .. } if retry_at > now => Some(retry_at),
+            _ => None,
+        };
+        self.owned.values().filter_map(retry_at).min()
+    }
+
+    /// Whether records of the partition may be returned and fetched.
+    pub(super) fn is_fetchable(&self, tp: &TopicPartition) -> bool {
+        self.owned.get(tp).is_some_and(|owned| owned.position().is_some() && !owned.pending_revocation)
+    }
+
+    /// Fetchable partitions with their positions, in the order of fairness (R-CONS-3).
+    pub(super) fn fetchable(&self) -> impl Iterator<Item = (&TopicPartition, Position)> {
+        let fetchable = self.order.iter().filter(|tp| self.is_fetchable(tp));
+        fetchable.filter_map(|tp| Some((tp, self.position(tp)?)))
+    }
+
+    pub(super) fn move_to_end(&mut self, tp: &TopicPartition) {
+        if let Some(index) = self.order.iter().position(|other| other == tp) {
+            let tp = self.order.remove(index);
+            self.order.push(tp);
+        }
+    }
+
+    /// What a commit without arguments commits (R-CONS-15).
+    pub(super) fn all_consumed(&self) -> Vec<(TopicPartition, Position)> {
+        let positions = self.owned.iter();
+        positions.filter_map(|(tp, owned)| Some((tp.clone(), owned.position()?))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kafka::types::Topic;
+
+    fn tp(partition: i32) -> TopicPartition {
+        TopicPartition::new(&Topic::new("t"), partition)
+    }
+
+    fn at(offset: i64) -> Position {
+        Position { offset: Offset(offset), epoch: LeaderEpoch(3) }
+    }
+
+    fn owning(partitions: i32) -> SubscriptionState {
+        let mut subscription = SubscriptionState::default();
+        subscription.assign(&(0..partitions).map(tp).collect::<Vec<_>>());
+        subscription
+    }
+
+    #[test]
+    fn only_what_has_a_position_is_committed_r_cons_15() {
+        let mut subscription = owning(3);
+        subscription.set_position(&tp(1), at(7));
+        subscription.reset(&tp(2), OffsetReset::Latest);
+        assert_eq!(subscription.all_consumed(), [(tp(1), at(7))]);
+        assert_eq!(subscription.initializing(), [tp(0)]);
+        assert_eq!(subscription.to_reset(Time::ZERO), [(tp(2), OffsetReset::Latest)]);
+    }
+
+    #[test]
+    fn who_returned_data_is_listed_last_r_cons_3() {
+        let mut subscription = owning(3);
+        (0..3).for_each(|partition| subscription.set_position(&tp(partition), at(0)));
+        subscription.move_to_end(&tp(0));
+        let order: Vec<_> = subscription.fetchable().map(|(tp, _)| tp.partition).collect();
+        assert_eq!(order, [1, 2, 0]);
+    }
+
+    #[test]
+    fn what_is_about_to_be_given_up_is_not_fetched_but_still_committed_r_grp_29() {
+        let mut subscription = owning(1);
+        subscription.set_position(&tp(0), at(100));
+        subscription.mark_pending_revocation();
+        assert!(!subscription.is_fetchable(&tp(0)));
+        assert_eq!(subscription.all_consumed(), [(tp(0), at(100))]);
+    }
+
+    #[test]
+    fn a_partition_that_comes_back_after_revocation_starts_anew_r_cons_8() {
+        let mut subscription = owning(1);
+        subscription.set_position(&tp(0), at(100));
+        subscription.assign(&[]);
+        subscription.assign(&[tp(0)]);
+        assert_eq!(subscription.position(&tp(0)), None);
+    }
+
+    #[test]
+    fn lag_is_high_watermark_less_position_r_obs_9() {
+        let mut subscription = owning(1);
+        subscription.set_position(&tp(0), at(40));
+        let owned = subscription.get_mut(&tp(0)).unwrap();
+        assert_eq!(owned.lag(), None);
+        owned.high_watermark = Some(Offset(61));
+        assert_eq!(owned.lag(), Some(21));
+    }
+}

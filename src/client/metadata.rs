@@ -1,0 +1,617 @@
+//! What a client knows of the cluster, and when and whom it asks again.
+//!
+//! Mirrors Kafka's `Metadata`, `MetadataSnapshot` and `NetworkClient.DefaultMetadataUpdater`. Bootstrap servers are
+//! broker ids here, so one connection serves before and after the first answer.
+//!
+//! **Invariant:** at most one Metadata request of a client is on its way, and the leader epoch that is known for a
+//! partition never goes back (R-REPL-68).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
+use kafka_protocol::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
+use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
+
+use super::config::CommonConfig;
+use crate::kafka::effects::{Channel, Effects, Peer};
+use crate::kafka::network_client::{NetworkClient, NetworkTimer};
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::random::Random;
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerId, LeaderEpoch, Topic, TopicId, TopicPartition};
+
+/// What the last answer said about one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartitionMetadata {
+    /// NONE while the partition has no leader (R-REPL-66).
+    pub leader: BrokerId,
+    pub leader_epoch: LeaderEpoch,
+    pub error: ErrorCode,
+}
+
+/// What the last answer said about one topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicMetadata {
+    pub id: TopicId,
+    pub error: ErrorCode,
+    /// By partition number; empty when the topic has an error.
+    pub partitions: BTreeMap<i32, PartitionMetadata>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Metadata {
+    config: CommonConfig,
+    allow_auto_topic_creation: bool,
+    random: Random,
+    bootstrap: Rc<[BrokerId]>,
+    /// The brokers of the last answer, or the bootstrap list.
+    nodes: BTreeSet<BrokerId>,
+    wanted: BTreeSet<Topic>,
+    topics: Rc<BTreeMap<Topic, TopicMetadata>>,
+    last_seen_epochs: BTreeMap<TopicPartition, LeaderEpoch>,
+    refresh: Refresh,
+}
+
+/// When to ask again.
+#[derive(Clone, Debug)]
+struct Refresh {
+    requested: bool,
+    /// The version of `wanted` that the request on its way asks for.
+    in_progress: Option<i32>,
+    wanted_version: i32,
+    /// Failures in a row.
+    failures: i32,
+    /// Answers in a row that brought nothing new.
+    equivalent_answers: i32,
+    /// No request before these: one for failures, one for answers that brought nothing new.
+    failure_backoff_until: Time,
+    equivalent_backoff_until: Time,
+    last_success: Option<Time>,
+    /// Since when answers have been wanting.
+    wanting_since: Option<Time>,
+}
+
+impl Metadata {
+    pub fn new(
+        bootstrap: &[BrokerId],
+        config: CommonConfig,
+        allow_auto_topic_creation: bool,
+        random: Random,
+    ) -> Metadata {
+        assert!(!bootstrap.is_empty(), "a client needs a bootstrap server");
+        Metadata {
+            config,
+            allow_auto_topic_creation,
+            random,
+            bootstrap: bootstrap.into(),
+            nodes: bootstrap.iter().copied().collect(),
+            wanted: BTreeSet::new(),
+            topics: Rc::default(),
+            last_seen_epochs: BTreeMap::new(),
+            refresh: Refresh {
+                requested: true,
+                in_progress: None,
+                wanted_version: 0,
+                failures: 0,
+                equivalent_answers: 0,
+                failure_backoff_until: Time::ZERO,
+                equivalent_backoff_until: Time::ZERO,
+                last_success: None,
+                wanting_since: None,
+            },
+        }
+    }
+
+    /// Asks for exactly these topics from now on; at once if one of them is new.
+    pub fn want(&mut self, topics: BTreeSet<Topic>) {
+        let any_new = topics.iter().any(|topic| !self.wanted.contains(topic));
+        self.wanted = topics;
+        let wanted = &self.wanted;
+        self.last_seen_epochs.retain(|tp, _| wanted.contains(&tp.topic));
+        if any_new {
+            let refresh = &mut self.refresh;
+            refresh.requested = true;
+            refresh.wanted_version += 1;
+            refresh.equivalent_answers = 0;
+            refresh.equivalent_backoff_until = Time::ZERO;
+            refresh.failure_backoff_until = Time::ZERO;
+        }
+    }
+
+    /// Something showed that the metadata may be out of date: ask again, after back-off if answers bring nothing new.
+    pub fn request_update(&mut self) {
+        self.refresh.requested = true;
+    }
+
+    /// The moment from which a refresh is due (R-REPL-69).
+    pub fn next_update_at(&self) -> Time {
+        let refresh = &self.refresh;
+        let expires_at = if refresh.requested { Time::ZERO } else { self.expires_at() };
+        expires_at.max(refresh.failure_backoff_until).max(refresh.equivalent_backoff_until)
+    }
+
+    fn expires_at(&self) -> Time {
+        self.refresh.last_success.map_or(Time::ZERO, |at| at.plus_ms(self.config.metadata_max_age_ms))
+    }
+
+    /// Sends a Metadata request if one is due and a broker can take it, or opens a connection for it. Gives the time at
+    /// which to call this again; `None` when an answer or a change of a connection comes first.
+    pub fn maybe_refresh<C: Clone, T: From<NetworkTimer>>(
+        &mut self,
+        now: Time,
+        network: &mut NetworkClient<C>,
+        context: C,
+        fx: &mut Effects<T>,
+    ) -> Option<Time> {
+        if self.refresh.in_progress.is_some() {
+            return None;
+        }
+        let due_at = self.next_update_at();
+        if due_at > now {
+            return Some(due_at);
+        }
+        let wanting_since = *self.refresh.wanting_since.get_or_insert(now);
+        if now.ms_since(wanting_since) > self.config.rebootstrap_trigger_ms {
+            self.rebootstrap(now);
+        }
+        let mut node = self.least_loaded(now, network);
+        if node.is_none() && !self.nodes.iter().any(|id| network.is_connected(main_peer(*id))) {
+            self.rebootstrap(now);
+            node = self.least_loaded(now, network);
+        }
+        let Some(node) = node else {
+            return Some(now.plus_ms(self.config.reconnect_backoff_ms.max(1)));
+        };
+        if network.can_send(main_peer(node)) {
+            self.refresh.in_progress = Some(self.refresh.wanted_version);
+            network.send(now, main_peer(node), self.request(), context, self.config.request_timeout_ms, fx);
+        } else {
+            network.ready(now, main_peer(node), fx);
+        }
+        None
+    }
+
+    /// The request for the wanted topics.
+    fn request(&self) -> MetadataRequest {
+        let topic =
+            |topic: &Topic| MetadataRequestTopic::default().with_name(Some(TopicName(topic.to_wire())));
+        MetadataRequest::default()
+            .with_topics(Some(self.wanted.iter().map(topic).collect()))
+            .with_allow_auto_topic_creation(self.allow_auto_topic_creation)
+    }
+
+    /// The broker to ask: a connection with the fewest requests in flight, else one that is being opened, else the one
+    /// whose last attempt to connect is the oldest; `None` while all of them back off. Ties fall at random.
+    pub fn least_loaded<C: Clone>(&mut self, now: Time, network: &NetworkClient<C>) -> Option<BrokerId> {
+        let offset = self.random.below(self.nodes.len() as u64) as usize;
+        let in_turn = || self.nodes.iter().cycle().skip(offset).take(self.nodes.len()).copied();
+        let ready = in_turn().filter(|id| network.can_send(main_peer(*id)));
+        let connecting = || in_turn().find(|id| network.is_connecting(main_peer(*id)));
+        let connectable = || {
+            let free = |id: &BrokerId| {
+                !network.is_connected(main_peer(*id)) && !network.is_backing_off(now, main_peer(*id))
+            };
+            in_turn().filter(free).min_by_key(|id| network.last_attempt(main_peer(*id)))
+        };
+        ready.min_by_key(|id| network.in_flight(main_peer(*id))).or_else(connecting).or_else(connectable)
+    }
+
+    /// Forgets what is known and starts again from the bootstrap servers.
+    fn rebootstrap(&mut self, now: Time) {
+        self.nodes = self.bootstrap.iter().copied().collect();
+        self.topics = Rc::default();
+        self.refresh.requested = true;
+        self.refresh.wanting_since = Some(now);
+    }
+
+    /// Takes the answer to the request on its way.
+    pub fn on_response(&mut self, now: Time, response: &MetadataResponse) {
+        let asked_version = self.refresh.in_progress.take();
+        if ErrorCode::from_code(response.error_code) == ErrorCode::RebootstrapRequired {
+            self.rebootstrap(now);
+            return self.back_off(now);
+        }
+        if response.brokers.is_empty() {
+            // A broker that is still starting knows nobody.
+            return self.back_off(now);
+        }
+        if now >= self.expires_at() {
+            self.refresh.equivalent_answers = 0;
+        }
+        self.refresh.requested = asked_version != Some(self.refresh.wanted_version);
+        self.refresh.last_success = Some(now);
+        self.refresh.wanting_since = None;
+        self.refresh.failures = 0;
+        self.refresh.equivalent_answers += 1;
+        self.nodes = response.brokers.iter().map(|broker| BrokerId(broker.node_id.0)).collect();
+        let topics = response.topics.iter().filter_map(|topic| self.take_topic(topic)).collect();
+        if topics != *self.topics {
+            self.topics = Rc::new(topics);
+        }
+        self.refresh.failure_backoff_until =
+            now.plus_ms(self.config.retry_backoff.after(0, &mut self.random));
+        self.refresh.equivalent_backoff_until = match self.refresh.equivalent_answers {
+            0 => Time::ZERO,
+            answers => now.plus_ms(self.config.retry_backoff.after(answers - 1, &mut self.random)),
+        };
+    }
+
+    fn take_topic(&mut self, answer: &MetadataResponseTopic) -> Option<(Topic, TopicMetadata)> {
+        let topic = Topic::new(answer.name.as_ref()?.as_str());
+        if !self.wanted.contains(&topic) {
+            return None;
+        }
+        let error = ErrorCode::from_code(answer.error_code);
+        self.refresh.requested |= error.refreshes_metadata();
+        let id = TopicId(answer.topic_id);
+        let known = self.topics.clone();
+        let known = known.get(&topic).filter(|known| known.id == id);
+        let mut partitions = BTreeMap::new();
+        if error.is_ok() {
+            for partition in &answer.partitions {
+                let tp = TopicPartition::new(&topic, partition.partition_index);
+                let metadata = self.take_partition(tp, known, partition);
+                partitions.extend(metadata.map(|metadata| (partition.partition_index, metadata)));
+            }
+        }
+        Some((topic, TopicMetadata { id, error, partitions }))
+    }
+
+    /// What to believe of a partition: the answer, unless a newer leader epoch is known already (R-REPL-68). `known` is
+    /// what was known of the same topic id; a topic that was created anew starts from its own epochs.
+    fn take_partition(
+        &mut self,
+        tp: TopicPartition,
+        known: Option<&TopicMetadata>,
+        answer: &MetadataResponsePartition,
+    ) -> Option<PartitionMetadata> {
+        let error = ErrorCode::from_code(answer.error_code);
+        self.refresh.requested |= error.refreshes_metadata();
+        let leader_epoch = LeaderEpoch(answer.leader_epoch);
+        let seen = self.last_seen_epochs.get(&tp).copied();
+        if known.is_some() && seen.is_some_and(|seen| leader_epoch < seen) {
+            return known.and_then(|known| known.partitions.get(&tp.partition)).copied();
+        }
+        if known.is_none() || seen.is_none_or(|seen| leader_epoch > seen) {
+            self.refresh.equivalent_answers = 0;
+        }
+        self.last_seen_epochs.insert(tp, leader_epoch);
+        Some(PartitionMetadata { leader: BrokerId(answer.leader_id.0), leader_epoch, error })
+    }
+
+    /// The request on its way was lost.
+    pub fn on_failure(&mut self, now: Time) {
+        self.refresh.in_progress = None;
+        self.back_off(now);
+    }
+
+    /// A connection was lost or refused: what is known may be out of date.
+    pub fn on_disconnect(&mut self, now: Time) {
+        if self.refresh.in_progress.is_none() && self.next_update_at() <= now {
+            self.back_off(now);
+        }
+        self.request_update();
+    }
+
+    fn back_off(&mut self, now: Time) {
+        let wait_ms = self.config.retry_backoff.after(self.refresh.failures, &mut self.random);
+        self.refresh.failure_backoff_until = now.plus_ms(wait_ms);
+        self.refresh.failures += 1;
+    }
+
+    /// Takes the leader that a Produce or Fetch answer named (KIP-951, R-REPL-67), if it is newer than what is known and
+    /// its address is known or among `endpoints`. Says whether it was taken.
+    pub fn take_leader_hint(
+        &mut self,
+        tp: &TopicPartition,
+        leader: BrokerId,
+        leader_epoch: LeaderEpoch,
+        endpoints: impl IntoIterator<Item = BrokerId>,
+    ) -> bool {
+        let endpoints: BTreeSet<BrokerId> = endpoints.into_iter().collect();
+        let newer = self.last_seen_epochs.get(tp).is_none_or(|seen| leader_epoch > *seen);
+        let reachable = self.nodes.contains(&leader) || endpoints.contains(&leader);
+        if !leader.is_some()
+            || leader_epoch < LeaderEpoch(0)
+            || !newer
+            || !reachable
+            || self.partition(tp).is_none()
+        {
+            return false;
+        }
+        self.nodes.extend(endpoints);
+        let topics = Rc::make_mut(&mut self.topics);
+        if let Some(known) =
+            topics.get_mut(&tp.topic).and_then(|topic| topic.partitions.get_mut(&tp.partition))
+        {
+            known.leader = leader;
+            known.leader_epoch = leader_epoch;
+        }
+        self.last_seen_epochs.insert(tp.clone(), leader_epoch);
+        true
+    }
+
+    /// Another answer named this leader epoch; if it is newer than what is known the leader is in doubt until metadata
+    /// has caught up (R-REPL-68).
+    pub fn saw_leader_epoch(&mut self, tp: &TopicPartition, leader_epoch: LeaderEpoch) {
+        if let Some(seen) = self.last_seen_epochs.get_mut(tp)
+            && leader_epoch > *seen
+        {
+            *seen = leader_epoch;
+            self.refresh.requested = true;
+        }
+    }
+
+    pub fn nodes(&self) -> &BTreeSet<BrokerId> {
+        &self.nodes
+    }
+
+    /// All that is known of the wanted topics; the pointer changes only when the content does.
+    pub fn topics(&self) -> &Rc<BTreeMap<Topic, TopicMetadata>> {
+        &self.topics
+    }
+
+    pub fn topic(&self, topic: &Topic) -> Option<&TopicMetadata> {
+        self.topics.get(topic)
+    }
+
+    pub fn topic_name(&self, id: TopicId) -> Option<&Topic> {
+        self.topics.iter().find(|(_, topic)| topic.id == id && topic.error.is_ok()).map(|(name, _)| name)
+    }
+
+    /// The number of partitions of a topic that exists.
+    pub fn partition_count(&self, topic: &Topic) -> Option<i32> {
+        self.topic(topic).filter(|topic| topic.error.is_ok()).map(|topic| topic.partitions.len() as i32)
+    }
+
+    pub fn partition(&self, tp: &TopicPartition) -> Option<&PartitionMetadata> {
+        self.topic(&tp.topic)?.partitions.get(&tp.partition)
+    }
+
+    /// The leader and its epoch; `None` while there is no leader, or a newer epoch is known than its metadata.
+    pub fn leader(&self, tp: &TopicPartition) -> Option<(BrokerId, LeaderEpoch)> {
+        let partition = self.partition(tp)?;
+        let current = self.last_seen_epochs.get(tp).is_none_or(|seen| partition.leader_epoch == *seen);
+        (current && self.nodes.contains(&partition.leader))
+            .then_some((partition.leader, partition.leader_epoch))
+    }
+
+    /// The newest leader epoch that is known of a partition.
+    pub fn leader_epoch(&self, tp: &TopicPartition) -> Option<LeaderEpoch> {
+        self.last_seen_epochs.get(tp).copied()
+    }
+}
+
+/// A client's connection to a broker for everything but its coordinator.
+pub fn main_peer(broker: BrokerId) -> Peer {
+    Peer::new(broker, Channel::Main)
+}
+
+#[cfg(test)]
+mod tests {
+    use kafka_protocol::messages::metadata_response::MetadataResponseBroker;
+
+    use super::*;
+    use crate::kafka::effects::{Effect, Input};
+    use crate::kafka::network_client::NetworkConfig;
+    use crate::kafka::protocol::Request;
+    use crate::kafka::types::NodeId;
+
+    struct Bench {
+        metadata: Metadata,
+        network: NetworkClient<()>,
+        now: Time,
+        /// Brokers that were asked to connect, and Metadata requests, in order.
+        done: Vec<(BrokerId, Option<MetadataRequest>)>,
+    }
+
+    fn tp() -> TopicPartition {
+        TopicPartition::new(&"orders".into(), 0)
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            let bootstrap = [BrokerId(1), BrokerId(2), BrokerId(3)];
+            let random = Random::stream(1, "metadata");
+            let mut metadata = Metadata::new(&bootstrap, CommonConfig::default(), true, random.clone());
+            metadata.want(BTreeSet::from(["orders".into()]));
+            let network = NetworkClient::new("c".into(), NetworkConfig::default(), random);
+            Bench { metadata, network, now: Time::ZERO, done: Vec::new() }
+        }
+
+        fn with<R>(&mut self, act: impl FnOnce(&mut Self, &mut Effects<NetworkTimer>) -> R) -> R {
+            let mut fx = Effects::default();
+            let result = act(self, &mut fx);
+            for effect in fx.into_vec() {
+                match effect {
+                    Effect::Connect(Peer { node: NodeId::Broker(id), .. }) => self.done.push((id, None)),
+                    Effect::Send { to: Peer { node: NodeId::Broker(id), .. }, request, .. } => {
+                        if let Request::Metadata(request) = request.as_ref() {
+                            self.done.push((id, Some(request.clone())));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            result
+        }
+
+        fn refresh(&mut self) -> Option<Time> {
+            self.with(|b, fx| b.metadata.maybe_refresh(b.now, &mut b.network, (), fx))
+        }
+
+        fn input(&mut self, input: Input<()>) {
+            self.with(|b, fx| drop(b.network.on_input(b.now, &input, fx)));
+        }
+
+        fn connect(&mut self, id: BrokerId) {
+            self.with(|b, fx| b.network.ready(b.now, main_peer(id), fx));
+            self.input(Input::Connected(main_peer(id)));
+            let response = kafka_protocol::messages::ApiVersionsResponse::default();
+            let correlation = self.next_correlation();
+            self.input(Input::Response {
+                from: main_peer(id),
+                correlation,
+                response: Rc::new(response.into()),
+            });
+        }
+
+        /// Connections are set up one after the other here, so handshakes are numbered in order.
+        fn next_correlation(&self) -> i32 {
+            self.done.iter().filter(|(_, request)| request.is_none()).count() as i32 - 1
+        }
+
+        fn answer(&mut self, id: TopicId, error: ErrorCode, leader: i32, epoch: i32) {
+            let partition = MetadataResponsePartition::default()
+                .with_error_code(error.code())
+                .with_leader_id(leader.into())
+                .with_leader_epoch(epoch);
+            let topic = MetadataResponseTopic::default()
+                .with_name(Some(TopicName(Topic::new("orders").to_wire())))
+                .with_topic_id(id.0)
+                .with_partitions(vec![partition]);
+            let broker = |id: i32| MetadataResponseBroker::default().with_node_id(id.into());
+            let response =
+                MetadataResponse::default().with_brokers(vec![broker(1), broker(2)]).with_topics(vec![topic]);
+            self.metadata.refresh.in_progress = Some(self.metadata.refresh.wanted_version);
+            self.metadata.on_response(self.now, &response);
+        }
+
+        fn check_leader(&self, expected: Option<(i32, i32)>) {
+            let expected = expected.map(|(leader, epoch)| (BrokerId(leader), LeaderEpoch(epoch)));
+            assert_eq!(self.metadata.leader(&tp()), expected);
+        }
+    }
+
+    const ID: TopicId = TopicId(uuid::Uuid::from_u128(7));
+    const OTHER_ID: TopicId = TopicId(uuid::Uuid::from_u128(8));
+
+    #[test]
+    fn an_older_leader_epoch_is_ignored_r_repl_68() {
+        let mut bench = Bench::new();
+        bench.answer(ID, ErrorCode::None, 1, 5);
+        bench.answer(ID, ErrorCode::None, 2, 4);
+        bench.check_leader(Some((1, 5)));
+        bench.answer(ID, ErrorCode::None, 2, 6);
+        bench.check_leader(Some((2, 6)));
+    }
+
+    #[test]
+    fn a_topic_created_anew_starts_from_its_own_epochs_r_repl_68() {
+        let mut bench = Bench::new();
+        bench.answer(ID, ErrorCode::None, 1, 5);
+        bench.answer(OTHER_ID, ErrorCode::None, 2, 0);
+        bench.check_leader(Some((2, 0)));
+    }
+
+    #[test]
+    fn an_epoch_seen_elsewhere_puts_the_leader_in_doubt_r_repl_68() {
+        let mut bench = Bench::new();
+        bench.answer(ID, ErrorCode::None, 1, 5);
+        bench.metadata.saw_leader_epoch(&tp(), LeaderEpoch(5));
+        bench.check_leader(Some((1, 5)));
+        bench.metadata.saw_leader_epoch(&tp(), LeaderEpoch(6));
+        bench.check_leader(None);
+        assert!(bench.metadata.next_update_at() < Time::from_ms(200));
+    }
+
+    #[test]
+    fn a_leader_hint_counts_if_it_is_newer_and_can_be_reached_r_repl_67() {
+        let check = |leader: i32, epoch: i32, endpoints: &[i32], taken: bool| {
+            let mut bench = Bench::new();
+            bench.answer(ID, ErrorCode::None, 1, 5);
+            let endpoints = endpoints.iter().map(|id| BrokerId(*id));
+            let hint = (BrokerId(leader), LeaderEpoch(epoch));
+            assert_eq!(bench.metadata.take_leader_hint(&tp(), hint.0, hint.1, endpoints), taken, "{hint:?}");
+            bench.check_leader(Some(if taken { (leader, epoch) } else { (1, 5) }));
+        };
+        check(2, 6, &[], true);
+        check(2, 5, &[], false);
+        check(9, 6, &[], false);
+        check(9, 6, &[9], true);
+        check(-1, 6, &[], false);
+        check(2, -1, &[], false);
+    }
+
+    #[test]
+    fn without_trouble_metadata_is_asked_for_again_at_its_maximum_age_r_repl_69() {
+        let mut bench = Bench::new();
+        bench.now = Time::from_ms(1000);
+        bench.answer(ID, ErrorCode::None, 1, 0);
+        assert_eq!(bench.metadata.next_update_at(), Time::from_ms(301_000));
+    }
+
+    #[test]
+    fn answers_that_bring_nothing_new_back_off_further_and_further() {
+        let mut bench = Bench::new();
+        let mut waits = Vec::new();
+        for _ in 0..5 {
+            bench.answer(ID, ErrorCode::LeaderNotAvailable, -1, 0);
+            waits.push(bench.metadata.next_update_at().ms());
+        }
+        assert!(waits[0] <= 120 && waits[4] >= 640, "{waits:?}");
+        bench.metadata.want(BTreeSet::from(["orders".into(), "payments".into()]));
+        assert_eq!(bench.metadata.next_update_at(), Time::ZERO, "a new topic does not wait");
+    }
+
+    #[test]
+    fn failures_back_off_r_repl_69() {
+        let mut bench = Bench::new();
+        for (low, high) in [(80, 120), (160, 240), (320, 480)] {
+            bench.metadata.on_failure(bench.now);
+            let wait_ms = bench.metadata.next_update_at().ms();
+            assert!((low..=high).contains(&wait_ms), "{wait_ms} ms");
+        }
+    }
+
+    #[test]
+    fn one_request_at_a_time_goes_to_a_broker_that_is_connected() {
+        let mut bench = Bench::new();
+        bench.connect(BrokerId(2));
+        bench.done.clear();
+        assert_eq!(bench.refresh(), None);
+        assert_eq!(bench.refresh(), None);
+        let [(BrokerId(2), Some(request))] = &bench.done[..] else { panic!("{:?}", bench.done) };
+        let names: Vec<_> = request.topics.iter().flatten().map(|topic| topic.name.clone()).collect();
+        assert_eq!(names, [Some(TopicName(Topic::new("orders").to_wire()))]);
+        assert!(request.allow_auto_topic_creation);
+    }
+
+    #[test]
+    fn a_connection_that_is_being_opened_is_waited_for() {
+        let mut bench = Bench::new();
+        assert_eq!((bench.refresh(), bench.refresh()), (None, None));
+        assert_eq!(bench.done.len(), 1);
+    }
+
+    #[test]
+    fn of_brokers_without_connection_the_one_tried_longest_ago_is_next() {
+        let mut bench = Bench::new();
+        let mut tried = BTreeSet::new();
+        for ms in 0..3 {
+            bench.now = Time::from_ms(ms * 1000);
+            let node = bench.metadata.least_loaded(bench.now, &bench.network).unwrap();
+            tried.insert(node);
+            bench.with(|b, fx| b.network.ready(b.now, main_peer(node), fx));
+            bench.input(Input::Disconnected(main_peer(node)));
+        }
+        assert_eq!(tried.len(), 3);
+    }
+
+    #[test]
+    fn when_no_known_broker_can_be_reached_it_starts_from_the_bootstrap_servers_r_repl_69() {
+        let mut bench = Bench::new();
+        bench.answer(ID, ErrorCode::None, 1, 0);
+        assert!(!bench.metadata.nodes().contains(&BrokerId(3)));
+        bench.now = Time::from_ms(400_000);
+        for id in [1, 2] {
+            bench.with(|b, fx| b.network.ready(b.now, main_peer(BrokerId(id)), fx));
+            bench.input(Input::Disconnected(main_peer(BrokerId(id))));
+        }
+        bench.done.clear();
+        assert_eq!(bench.refresh(), None);
+        assert_eq!(bench.done, [(BrokerId(3), None)]);
+        assert_eq!(bench.metadata.partition_count(&tp().topic), None, "what was known is forgotten");
+    }
+}

@@ -1,0 +1,14 @@
+//! The programs at the cluster's edge: producers, consumers and the administrator, as Kafka's Java clients behave.
+//!
+//! Each client is a state machine like a broker: `handle(now, input, effects)`. They share their typed configs
+//! ([`config`]) and what they know of the cluster ([`metadata`]).
+//!
+//! **Invariant:** a client learns about the cluster from answers to its own requests and from nothing else.
+
+pub mod admin;
+pub mod backoff;
+pub mod config;
+pub mod consumer;
+pub mod metadata;
+pub mod partitioner;
+pub mod producer;

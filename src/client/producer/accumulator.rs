@@ -1,0 +1,230 @@
+//! The batches of a producer, queued for each partition (Kafka's `RecordAccumulator` and `BufferPool`).
+//!
+//! **Invariant:** a queue is in the order in which its batches must be written; retried batches stand in front.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use super::batch::{BatchId, Place, ProducerBatch};
+use crate::kafka::record::{NewRecord, size_upper_bound};
+use crate::kafka::time::Time;
+use crate::kafka::types::{LeaderEpoch, TopicPartition};
+
+#[derive(Clone, Debug)]
+pub struct Accumulator {
+    batch_size: i32,
+    linger_ms: i64,
+    free_bytes: i64,
+    next_id: i64,
+    batches: BTreeMap<BatchId, Rc<ProducerBatch>>,
+    queues: BTreeMap<TopicPartition, VecDeque<BatchId>>,
+}
+
+/// Whether the first batch of a partition can be sent (R-PROD-3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    Ready,
+    /// It lingers or backs off until then.
+    At(Time),
+}
+
+/// buffer.memory has no room for another batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryExhausted;
+
+impl Accumulator {
+    pub fn new(batch_size: i32, linger_ms: i64, buffer_memory: i64) -> Accumulator {
+        Accumulator {
+            batch_size,
+            linger_ms,
+            free_bytes: buffer_memory,
+            next_id: 0,
+            batches: BTreeMap::new(),
+            queues: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a record to the partition's last batch, or to a new one (R-PROD-2).
+    pub fn append(
+        &mut self,
+        now: Time,
+        tp: &TopicPartition,
+        record: &NewRecord<'_>,
+    ) -> Result<(), MemoryExhausted> {
+        if let Some(last) = self.queues.get(tp).and_then(|queue| queue.back()).copied()
+            && self.batch_mut(last).try_append(record)
+        {
+            return Ok(());
+        }
+        if i64::from(self.batch_size.max(size_upper_bound(record))) > self.free_bytes {
+            return Err(MemoryExhausted);
+        }
+        let id = self.insert(ProducerBatch::new(now, tp.clone(), self.batch_size, record));
+        self.queues.entry(tp.clone()).or_default().push_back(id);
+        Ok(())
+    }
+
+    fn insert(&mut self, batch: ProducerBatch) -> BatchId {
+        let id = BatchId(self.next_id);
+        self.next_id += 1;
+        self.free_bytes -= batch.allocated_bytes();
+        self.batches.insert(id, Rc::new(batch));
+        id
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    pub fn get(&self, id: BatchId) -> Option<&ProducerBatch> {
+        self.batches.get(&id).map(Rc::as_ref)
+    }
+
+    /// A batch that is known to be here.
+    pub fn batch(&self, id: BatchId) -> &ProducerBatch {
+        self.get(id).expect("a batch stays until its outcome is known")
+    }
+
+    pub fn batch_mut(&mut self, id: BatchId) -> &mut ProducerBatch {
+        Rc::make_mut(self.batches.get_mut(&id).expect("a batch stays until its outcome is known"))
+    }
+
+    /// All batches, the oldest first.
+    pub fn batches(&self) -> impl Iterator<Item = (BatchId, &Rc<ProducerBatch>)> {
+        self.batches.iter().map(|(id, batch)| (*id, batch))
+    }
+
+    /// Partitions that have batches to send.
+    pub fn waiting(&self) -> impl Iterator<Item = &TopicPartition> {
+        self.queues.iter().filter(|(_, queue)| !queue.is_empty()).map(|(tp, _)| tp)
+    }
+
+    pub fn first(&self, tp: &TopicPartition) -> Option<BatchId> {
+        self.queues.get(tp)?.front().copied()
+    }
+
+    /// When the partition's first batch can be sent. `hurry`: a close, a flush or exhausted memory ends the linger.
+    pub fn readiness(
+        &self,
+        now: Time,
+        tp: &TopicPartition,
+        leader_epoch: LeaderEpoch,
+        hurry: bool,
+    ) -> Option<Readiness> {
+        let queue = self.queues.get(tp)?;
+        let first = self.batch(*queue.front()?);
+        if let Some(until) = first.backs_off_until(now, leader_epoch) {
+            return Some(Readiness::At(until));
+        }
+        let lingers_until = first.created_at.plus_ms(self.linger_ms);
+        let sendable = hurry || queue.len() > 1 || first.is_full() || lingers_until <= now;
+        Some(if sendable { Readiness::Ready } else { Readiness::At(lingers_until) })
+    }
+
+    /// Takes the partition's first batch out of its queue.
+    pub fn take_first(&mut self, tp: &TopicPartition) -> Option<BatchId> {
+        self.queues.get_mut(tp)?.pop_front()
+    }
+
+    /// Puts a batch back in front (R-PROD-21). With sequence numbers it goes behind those that precede it, whatever
+    /// order their failures came in.
+    pub fn reenqueue(&mut self, id: BatchId) {
+        let batch = self.batch(id);
+        let (tp, base_sequence) = (batch.tp.clone(), batch.base_sequence());
+        let precedes = |other: &&BatchId| {
+            let other = self.batch(**other);
+            other.sequence.is_some() && other.base_sequence() < base_sequence
+        };
+        let place = self.queues.get(&tp).map_or(0, |queue| queue.iter().take_while(precedes).count());
+        self.queues.entry(tp).or_default().insert(place, id);
+    }
+
+    /// Replaces a batch in flight by smaller ones at the front of its queue (R-PROD-19); gives their ids in order.
+    pub fn split(&mut self, id: BatchId) -> Vec<BatchId> {
+        let parts = self.batch(id).split(self.batch_size);
+        self.remove(id);
+        let ids: Vec<BatchId> = parts.into_iter().map(|part| self.insert(part)).collect();
+        for id in ids.iter().rev() {
+            self.reenqueue(*id);
+        }
+        ids
+    }
+
+    /// Forgets a batch whose outcome is known.
+    pub fn remove(&mut self, id: BatchId) {
+        let Some(batch) = self.batches.remove(&id) else { return };
+        self.free_bytes += batch.allocated_bytes();
+        if batch.place == Place::Queued
+            && let Some(queue) = self.queues.get_mut(&batch.tp)
+        {
+            queue.retain(|queued| *queued != id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::producer::batch::Sequence;
+    use crate::kafka::types::{ProducerEpoch, ProducerId};
+
+    fn tp() -> TopicPartition {
+        TopicPartition::new(&"orders".into(), 0)
+    }
+
+    fn append(accumulator: &mut Accumulator, now_ms: i64) -> Result<(), MemoryExhausted> {
+        let record =
+            NewRecord { timestamp_ms: 0, key: Some(b"k"), value: Some(b"v"), ..NewRecord::default() };
+        accumulator.append(Time::from_ms(now_ms), &tp(), &record)
+    }
+
+    fn check_ready(accumulator: &Accumulator, now_ms: i64, expected: Readiness) {
+        let readiness = accumulator.readiness(Time::from_ms(now_ms), &tp(), LeaderEpoch(0), false);
+        assert_eq!(readiness, Some(expected), "at {now_ms} ms");
+    }
+
+    #[test]
+    fn a_batch_is_ready_when_it_lingered_or_another_waits_behind_it_r_prod_3() {
+        let mut accumulator = Accumulator::new(70, 5, 1000);
+        append(&mut accumulator, 10).unwrap();
+        check_ready(&accumulator, 14, Readiness::At(Time::from_ms(15)));
+        check_ready(&accumulator, 15, Readiness::Ready);
+        for _ in 0..2 {
+            append(&mut accumulator, 11).unwrap();
+        }
+        check_ready(&accumulator, 11, Readiness::Ready);
+    }
+
+    #[test]
+    fn memory_is_taken_a_batch_at_a_time_and_given_back_r_prod_2() {
+        let mut accumulator = Accumulator::new(100, 5, 200);
+        for _ in 0..5 {
+            append(&mut accumulator, 0).unwrap();
+        }
+        assert_eq!(accumulator.batches().count(), 2, "four records fit into the first batch");
+        while append(&mut accumulator, 0).is_ok() {}
+        assert_eq!(accumulator.batches().count(), 2);
+        let first = accumulator.first(&tp()).unwrap();
+        accumulator.remove(first);
+        assert_eq!(append(&mut accumulator, 0), Ok(()));
+    }
+
+    #[test]
+    fn retried_batches_return_in_the_order_of_their_sequences_r_prod_21() {
+        let mut accumulator = Accumulator::new(0, 0, 1_000_000);
+        // Two of these records fit into the room that one may need at most.
+        for _ in 0..8 {
+            append(&mut accumulator, 0).unwrap();
+        }
+        let drained: Vec<BatchId> = (0..3).map(|_| accumulator.take_first(&tp()).unwrap()).collect();
+        for (base, id) in (0..).zip(&drained) {
+            let sequence = Sequence { producer: ProducerId(1), epoch: ProducerEpoch(0), base };
+            accumulator.batch_mut(*id).sequence = Some(sequence);
+        }
+        for id in [drained[1], drained[0], drained[2]] {
+            accumulator.reenqueue(id);
+        }
+        let order: Vec<BatchId> = (0..3).map(|_| accumulator.take_first(&tp()).unwrap()).collect();
+        assert_eq!(order, drained);
+    }
+}

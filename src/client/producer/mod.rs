@@ -1,0 +1,386 @@
+//! A producer as Kafka's Java client behaves, with the application that feeds it.
+//!
+//! Mirrors `KafkaProducer` and its sender thread (section 4 of the reference). The application is one thread: while its
+//! `send()` blocks for metadata or memory it makes no further records (R-PROD-1, R-PROD-2).
+//!
+//! **Invariant:** every record that the application made is, in the end, counted once as acknowledged or as failed.
+
+mod accumulator;
+mod batch;
+mod sender;
+mod sequences;
+pub mod status;
+#[cfg(test)]
+mod tests;
+pub mod workload;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use self::accumulator::{Accumulator, Readiness};
+use self::batch::Place;
+use self::sender::{IdRequest, SentBatch};
+use self::sequences::Sequences;
+use self::workload::{Message, ProducerSpec, Workload};
+use super::config::ConfigError;
+use super::config::producer::ProducerConfig;
+use super::metadata::Metadata;
+use super::partitioner::partition_for_key;
+use crate::kafka::effects::{Effects, Input, Peer};
+use crate::kafka::event::Event;
+use crate::kafka::network_client::{NetworkClient, NetworkEvent, NetworkTimer};
+use crate::kafka::protocol::{ApiKey, ErrorCode, Response};
+use crate::kafka::random::Random;
+use crate::kafka::record::{NewRecord, size_upper_bound};
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerId, ClientName, Offset, TopicPartition};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProducerTimer {
+    Network(NetworkTimer),
+    /// The application makes its next record.
+    Generate,
+    /// The sender looks again: a linger, a back-off or a timeout ends.
+    Wake,
+}
+
+impl From<NetworkTimer> for ProducerTimer {
+    fn from(timer: NetworkTimer) -> Self {
+        ProducerTimer::Network(timer)
+    }
+}
+
+/// What a request is for.
+#[derive(Clone, Debug)]
+enum Context {
+    Metadata,
+    InitProducerId,
+    Produce(Rc<[SentBatch]>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Running,
+    /// The application makes no records; what it made is still sent.
+    Paused,
+    /// `close()` waits until everything has its outcome (R-PROD-8).
+    Closing,
+    Closed,
+    Failed {
+        at: Time,
+        error: ErrorCode,
+    },
+}
+
+/// Records, by what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Handed to `send()`, whatever became of them.
+    pub sent: i64,
+    pub acknowledged: i64,
+    pub failed: i64,
+}
+
+/// A `send()` that has not returned.
+#[derive(Clone, Debug)]
+struct BlockedSend {
+    message: Message,
+    since: Time,
+    /// Memory is what it waits for, else metadata.
+    for_memory: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Producer {
+    spec: Rc<ProducerSpec>,
+    config: ProducerConfig,
+    random: Random,
+    network: NetworkClient<Context>,
+    metadata: Metadata,
+    workload: Workload,
+    accumulator: Accumulator,
+    /// `None` without idempotence.
+    sequences: Option<Sequences>,
+    id_request: IdRequest,
+    blocked: Option<BlockedSend>,
+    /// Partitions with a request in flight where only one is allowed (R-PROD-6).
+    muted: BTreeSet<TopicPartition>,
+    /// Per broker, the partition that was drained last.
+    last_drained: BTreeMap<BrokerId, TopicPartition>,
+    phase: Phase,
+    counts: Counts,
+    wake_at: Option<Time>,
+}
+
+type Fx<'a> = &'a mut Effects<ProducerTimer>;
+
+impl Producer {
+    pub fn new(
+        spec: ProducerSpec,
+        bootstrap: &[BrokerId],
+        mut random: Random,
+    ) -> Result<Producer, ConfigError> {
+        let config = ProducerConfig::read(&spec.config)?;
+        let mut stream = |name: &str| Random::stream(random.next_u64(), name);
+        let network_config = config.common.network(config.max_in_flight);
+        Ok(Producer {
+            network: NetworkClient::new(spec.name.clone(), network_config, stream("network")),
+            metadata: Metadata::new(bootstrap, config.common, true, stream("metadata")),
+            workload: Workload::new(stream("workload")),
+            accumulator: Accumulator::new(config.batch_size, config.linger_ms, config.buffer_memory),
+            sequences: config.enable_idempotence.then(Sequences::default),
+            id_request: IdRequest::Due(Time::ZERO),
+            blocked: None,
+            muted: BTreeSet::new(),
+            last_drained: BTreeMap::new(),
+            phase: Phase::Running,
+            counts: Counts::default(),
+            wake_at: None,
+            spec: Rc::new(spec),
+            config,
+            random,
+        })
+    }
+
+    pub fn handle(&mut self, now: Time, input: Input<ProducerTimer>, fx: &mut Effects<ProducerTimer>) {
+        if self.phase == Phase::Closed {
+            return;
+        }
+        match input {
+            Input::Start => self.start_generating(now, fx),
+            Input::Timer(ProducerTimer::Generate) => self.generate(now, fx),
+            Input::Timer(ProducerTimer::Wake) => self.wake_at = None,
+            Input::Timer(ProducerTimer::Network(timer)) => {
+                let event = self.network.on_timer(now, timer, fx);
+                self.on_network(now, event, fx);
+            }
+            input => {
+                self.note_lost_connection(&input, fx);
+                let event = self.network.on_input(now, &input, fx);
+                self.on_network(now, event, fx);
+            }
+        }
+        self.poll(now, fx);
+    }
+
+    /// The application stops making records.
+    pub fn pause(&mut self, now: Time, fx: &mut Effects<ProducerTimer>) {
+        if self.phase == Phase::Running {
+            self.phase = Phase::Paused;
+            self.stop_generating(fx);
+            fx.event(Event::ProducerPaused { client: self.name() });
+            self.poll(now, fx);
+        }
+    }
+
+    /// The application goes on making records.
+    pub fn resume(&mut self, now: Time, fx: &mut Effects<ProducerTimer>) {
+        if self.phase == Phase::Paused {
+            self.phase = Phase::Running;
+            fx.event(Event::ProducerResumed { client: self.name() });
+            self.start_generating(now, fx);
+            self.poll(now, fx);
+        }
+    }
+
+    /// `close()`: sends what there is, waits for its outcome, and ends (R-PROD-8).
+    pub fn close(&mut self, now: Time, fx: &mut Effects<ProducerTimer>) {
+        if self.phase != Phase::Closed {
+            self.phase = Phase::Closing;
+            self.stop_generating(fx);
+            self.poll(now, fx);
+        }
+    }
+
+    fn name(&self) -> ClientName {
+        self.spec.name.clone()
+    }
+
+    /// Where a record belongs whose partition was never chosen (`RecordMetadata.UNKNOWN_PARTITION`).
+    fn unknown_partition(&self) -> TopicPartition {
+        TopicPartition::new(&self.spec.topic, -1)
+    }
+
+    fn start_generating(&mut self, now: Time, fx: Fx<'_>) {
+        self.workload.start(now);
+        self.schedule_next(now, fx);
+    }
+
+    fn stop_generating(&mut self, fx: Fx<'_>) {
+        fx.cancel_timer(ProducerTimer::Generate);
+    }
+
+    fn schedule_next(&mut self, now: Time, fx: Fx<'_>) {
+        if self.phase == Phase::Running && self.blocked.is_none() {
+            fx.set_timer(ProducerTimer::Generate, self.workload.next_at(now, self.spec.rate));
+        }
+    }
+
+    fn generate(&mut self, now: Time, fx: Fx<'_>) {
+        if self.phase == Phase::Running {
+            let message = self.workload.make(&self.spec);
+            self.counts.sent += 1;
+            self.send(now, message, now, fx);
+            self.schedule_next(now, fx);
+        }
+    }
+
+    /// `send()`: into the accumulator, or blocked until metadata or memory is there (R-PROD-1). `since`: when the
+    /// application called it.
+    fn send(&mut self, now: Time, message: Message, since: Time, fx: Fx<'_>) {
+        let topic = &self.spec.topic;
+        self.metadata.want(BTreeSet::from([topic.clone()]));
+        let Some(partitions) = self.metadata.partition_count(topic) else {
+            let error = self.metadata.topic(topic).map_or(ErrorCode::None, |topic| topic.error);
+            if error.is_ok() || error.is_retriable() {
+                self.blocked = Some(BlockedSend { message, since, for_memory: false });
+            } else {
+                self.report_failure(self.unknown_partition(), 1, error, fx);
+            }
+            return;
+        };
+        let tp = TopicPartition::new(topic, partition_for_key(&message.key, partitions));
+        let record = NewRecord {
+            timestamp_ms: now.wall_ms(),
+            key: Some(&message.key),
+            value: Some(&message.value),
+            ..NewRecord::default()
+        };
+        let size_bytes = size_upper_bound(&record);
+        if size_bytes > self.config.max_request_size || i64::from(size_bytes) > self.config.buffer_memory {
+            self.report_failure(tp, 1, ErrorCode::MessageTooLarge, fx);
+        } else if self.accumulator.append(now, &tp, &record).is_err() {
+            self.blocked = Some(BlockedSend { message, since, for_memory: true });
+        }
+    }
+
+    /// Tries a blocked `send()` again; it fails after max.block.ms (R-PROD-1).
+    fn unblock(&mut self, now: Time, fx: Fx<'_>) {
+        let Some(blocked) = self.blocked.take() else { return };
+        let since = blocked.since;
+        self.send(now, blocked.message, since, fx);
+        if self.blocked.is_some() && now.ms_since(since) >= self.config.max_block_ms {
+            self.blocked = None;
+            self.report_failure(self.unknown_partition(), 1, ErrorCode::RequestTimedOut, fx);
+        }
+        if self.blocked.is_none() {
+            self.schedule_next(now, fx);
+        }
+    }
+
+    /// A connection that stood is gone.
+    fn note_lost_connection(&self, input: &Input<ProducerTimer>, fx: Fx<'_>) {
+        if let Input::Disconnected(peer) = input
+            && self.network.is_connected(*peer)
+        {
+            let requests = self.network.in_flight(*peer);
+            fx.event(Event::ConnectionLost { client: self.name(), node: peer.node, requests });
+        }
+    }
+
+    fn on_network(&mut self, now: Time, event: Option<NetworkEvent<Context>>, fx: Fx<'_>) {
+        match event {
+            Some(NetworkEvent::Answered { context, response, .. }) => {
+                self.on_answer(now, context, &response, fx)
+            }
+            Some(NetworkEvent::Lost { peer, contexts, timed_out }) => {
+                self.on_lost(now, peer, contexts, timed_out, fx);
+            }
+            Some(NetworkEvent::Ready(_) | NetworkEvent::BackoffOver(_)) | None => {}
+        }
+    }
+
+    fn on_answer(&mut self, now: Time, context: Context, response: &Response, fx: Fx<'_>) {
+        match (context, response) {
+            (Context::Metadata, Response::Metadata(answer)) => self.metadata.on_response(now, answer),
+            (Context::InitProducerId, Response::InitProducerId(answer)) => {
+                self.on_producer_id(now, answer, fx)
+            }
+            (Context::Produce(sent), Response::Produce(answer)) => self.on_produced(now, &sent, answer, fx),
+            (context, response) => panic!("{:?} answers {context:?}", response.api()),
+        }
+    }
+
+    /// Everything in flight on the connection is tried again; whether it was carried out is not known (R-PROD-16).
+    fn on_lost(
+        &mut self,
+        now: Time,
+        peer: Peer,
+        contexts: Vec<Context>,
+        timed_out: Option<ApiKey>,
+        fx: Fx<'_>,
+    ) {
+        if let Some(api) = timed_out {
+            fx.event(Event::RequestTimedOut { client: self.name(), node: peer.node, api });
+        }
+        let error = timed_out.map_or(ErrorCode::NetworkException, |_| ErrorCode::RequestTimedOut);
+        for context in contexts {
+            match context {
+                Context::Metadata => self.metadata.on_failure(now),
+                Context::InitProducerId => self.retry_producer_id(now),
+                Context::Produce(sent) => {
+                    for batch in sent.iter() {
+                        self.complete(now, batch.id, error, Offset::UNKNOWN, fx);
+                    }
+                }
+            }
+        }
+        self.metadata.on_disconnect(now);
+    }
+
+    /// One round of the sender thread: everything that can be done now is done.
+    fn poll(&mut self, now: Time, fx: Fx<'_>) {
+        self.finish_close(fx);
+        if matches!(self.phase, Phase::Closed | Phase::Failed { .. }) {
+            return;
+        }
+        self.expire(now, fx);
+        self.settle_sequences(fx);
+        self.ask_for_producer_id(now, fx);
+        loop {
+            self.unblock(now, fx);
+            if !self.send_ready(now, fx) {
+                break;
+            }
+        }
+        let metadata_at = self.metadata.maybe_refresh(now, &mut self.network, Context::Metadata, fx);
+        self.arm(now, metadata_at, fx);
+        self.finish_close(fx);
+    }
+
+    fn finish_close(&mut self, fx: Fx<'_>) {
+        if self.phase == Phase::Closing && self.accumulator.is_empty() && self.blocked.is_none() {
+            self.phase = Phase::Closed;
+            fx.exit();
+        }
+    }
+
+    /// Sets the timer for the next moment at which there is something to do without any input.
+    fn arm(&mut self, now: Time, metadata_at: Option<Time>, fx: Fx<'_>) {
+        let hurry = self.hurries();
+        let batch_at = self.accumulator.waiting().filter_map(|tp| {
+            let (_, epoch) = self.metadata.leader(tp)?;
+            match self.accumulator.readiness(now, tp, epoch, hurry)? {
+                Readiness::At(at) => Some(at),
+                Readiness::Ready => None,
+            }
+        });
+        let open = self.accumulator.batches().filter(|(_, batch)| batch.place != Place::GivenUp);
+        let expires_at = open.map(|(_, batch)| batch.created_at.plus_ms(self.config.delivery_timeout_ms));
+        let gives_up_at =
+            self.blocked.as_ref().map(|blocked| blocked.since.plus_ms(self.config.max_block_ms));
+        let id_at = match self.id_request {
+            IdRequest::Due(at) => Some(at),
+            IdRequest::InFlight => None,
+        };
+        let moments = batch_at.chain(expires_at).chain(gives_up_at).chain(id_at).chain(metadata_at);
+        let wake_at = moments.filter(|at| *at > now).min();
+        if wake_at != self.wake_at {
+            match wake_at {
+                Some(at) => fx.set_timer(ProducerTimer::Wake, at),
+                None => fx.cancel_timer(ProducerTimer::Wake),
+            }
+            self.wake_at = wake_at;
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! Sends what is ready and deals with the answers (Kafka's `Sender`).
+//!
+//! **Invariant:** each batch that was appended ends exactly once, acknowledged or failed, within delivery.timeout.ms
+//! (R-PROD-15, R-PROD-18).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::produce_response::PartitionProduceResponse;
+use kafka_protocol::messages::{
+    InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse,
+};
+
+use super::accumulator::Readiness;
+use super::batch::{BatchId, Place};
+use super::{Context, Phase, Producer, ProducerTimer};
+use crate::client::config::producer::Acks;
+use crate::client::metadata::main_peer;
+use crate::kafka::effects::Effects;
+use crate::kafka::event::Event;
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::time::Time;
+use crate::kafka::types::{
+    BrokerId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition,
+};
+
+/// One batch of a Produce request: how its answer names the partition, and which batch that is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SentBatch {
+    topic: TopicId,
+    partition: i32,
+    pub(super) id: BatchId,
+}
+
+/// How the producer gets its id (R-PROD-23).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IdRequest {
+    /// Not before this moment.
+    Due(Time),
+    InFlight,
+}
+
+type Fx<'a> = &'a mut Effects<ProducerTimer>;
+
+impl Producer {
+    /// Asks any broker for a producer id as long as there is none.
+    pub(super) fn ask_for_producer_id(&mut self, now: Time, fx: Fx<'_>) {
+        let wanted = self.sequences.as_ref().is_some_and(|sequences| sequences.identity().is_none());
+        let due = matches!(self.id_request, IdRequest::Due(at) if at <= now);
+        if !wanted || !due {
+            return;
+        }
+        let Some(node) = self.metadata.least_loaded(now, &self.network) else { return };
+        if !self.network.ready(now, main_peer(node), fx) {
+            return;
+        }
+        let request = InitProducerIdRequest::default()
+            .with_transactional_id(None)
+            .with_transaction_timeout_ms(i32::MAX);
+        let timeout_ms = self.config.common.request_timeout_ms;
+        self.network.send(now, main_peer(node), request, Context::InitProducerId, timeout_ms, fx);
+        self.id_request = IdRequest::InFlight;
+    }
+
+    pub(super) fn on_producer_id(&mut self, now: Time, answer: &InitProducerIdResponse, fx: Fx<'_>) {
+        let error = ErrorCode::from_code(answer.error_code);
+        if error.is_retriable() {
+            return self.retry_producer_id(now);
+        }
+        if !error.is_ok() {
+            return self.fail_all(now, error, fx);
+        }
+        self.id_request = IdRequest::Due(now);
+        let (producer, epoch) = (ProducerId(answer.producer_id.0), ProducerEpoch(answer.producer_epoch));
+        if let Some(sequences) = &mut self.sequences {
+            sequences.set_identity(producer, epoch);
+        }
+        fx.event(Event::ProducerIdGiven { client: self.name(), producer, epoch });
+    }
+
+    pub(super) fn retry_producer_id(&mut self, now: Time) {
+        self.id_request = IdRequest::Due(now.plus_ms(self.config.common.retry_backoff.initial_ms));
+        self.metadata.request_update();
+    }
+
+    /// Raises the epoch where a partition has to start again (R-PROD-29, R-PROD-30).
+    pub(super) fn settle_sequences(&mut self, fx: Fx<'_>) {
+        let Some(sequences) = &mut self.sequences else { return };
+        sequences.resolve();
+        let Some(renumbered) = sequences.bump_epoch() else { return };
+        let identity = sequences.identity();
+        for (id, sequence) in renumbered {
+            self.accumulator.batch_mut(id).reset_sequence(sequence);
+        }
+        if let Some((producer, epoch)) = identity {
+            fx.event(Event::ProducerIdGiven { client: self.name(), producer, epoch });
+        }
+    }
+
+    /// One request to each broker that can take one and leads a partition with a batch that is ready (R-PROD-3). Says
+    /// whether anything was sent.
+    pub(super) fn send_ready(&mut self, now: Time, fx: Fx<'_>) -> bool {
+        if self.sequences.as_ref().is_some_and(|sequences| sequences.identity().is_none()) {
+            return false;
+        }
+        let mut sent = false;
+        for node in self.ready_nodes(now) {
+            if !self.network.ready(now, main_peer(node), fx) {
+                continue;
+            }
+            let drained = self.drain(now, node);
+            if !drained.is_empty() {
+                self.send_produce(now, node, drained, fx);
+                sent = true;
+            }
+        }
+        sent
+    }
+
+    fn ready_nodes(&mut self, now: Time) -> BTreeSet<BrokerId> {
+        let mut nodes = BTreeSet::new();
+        let mut leaderless = false;
+        let hurry = self.hurries();
+        for tp in self.accumulator.waiting() {
+            match self.metadata.leader(tp) {
+                None => leaderless = true,
+                Some(_) if self.muted.contains(tp) => {}
+                Some((leader, epoch)) => {
+                    if self.accumulator.readiness(now, tp, epoch, hurry) == Some(Readiness::Ready) {
+                        nodes.insert(leader);
+                    }
+                }
+            }
+        }
+        if leaderless {
+            self.metadata.request_update();
+        }
+        nodes
+    }
+
+    /// Linger is over for all batches: the producer closes, or a send waits for memory.
+    pub(super) fn hurries(&self) -> bool {
+        self.phase == Phase::Closing || self.blocked.as_ref().is_some_and(|blocked| blocked.for_memory)
+    }
+
+    /// Takes one batch of each partition that the broker leads, up to max.request.size, beginning where the last request
+    /// to it ended so that no partition starves.
+    fn drain(&mut self, now: Time, node: BrokerId) -> Vec<BatchId> {
+        let led = |tp: &&TopicPartition| self.metadata.leader(tp).is_some_and(|(leader, _)| leader == node);
+        let partitions: Vec<TopicPartition> = self.accumulator.waiting().filter(led).cloned().collect();
+        let after = self.last_drained.get(&node);
+        let start = partitions.iter().position(|tp| after.is_some_and(|last| tp > last)).unwrap_or(0);
+        let mut drained: Vec<BatchId> = Vec::new();
+        let mut size_bytes: i64 = 0;
+        for tp in partitions[start..].iter().chain(&partitions[..start]) {
+            let Some(id) = self.may_drain(now, tp) else { continue };
+            let batch_bytes = i64::from(self.accumulator.batch(id).size_bytes());
+            if !drained.is_empty() && size_bytes + batch_bytes > i64::from(self.config.max_request_size) {
+                break;
+            }
+            size_bytes += batch_bytes;
+            self.accumulator.take_first(tp);
+            self.last_drained.insert(node, tp.clone());
+            drained.push(id);
+        }
+        drained
+    }
+
+    /// The partition's first batch, if nothing but its linger can hold it.
+    fn may_drain(&self, now: Time, tp: &TopicPartition) -> Option<BatchId> {
+        let id = self.accumulator.first(tp)?;
+        let batch = self.accumulator.batch(id);
+        let (_, epoch) = self.metadata.leader(tp)?;
+        let held = self.muted.contains(tp)
+            || batch.backs_off_until(now, epoch).is_some()
+            || self.sequences.as_ref().is_some_and(|sequences| !sequences.may_send(batch));
+        (!held).then_some(id)
+    }
+
+    fn send_produce(&mut self, now: Time, node: BrokerId, ids: Vec<BatchId>, fx: Fx<'_>) {
+        let mut topics: BTreeMap<TopicId, Vec<PartitionProduceData>> = BTreeMap::new();
+        let mut sent = Vec::new();
+        for id in ids {
+            let tp = self.accumulator.batch(id).tp.clone();
+            let topic = self.metadata.topic(&tp.topic).map(|topic| topic.id).unwrap_or_default();
+            self.prepare(id, &tp, fx);
+            let records = self.accumulator.batch(id).encode();
+            let data = PartitionProduceData::default().with_index(tp.partition).with_records(Some(records));
+            topics.entry(topic).or_default().push(data);
+            sent.push(SentBatch { topic, partition: tp.partition, id });
+        }
+        let topic_data = topics.into_iter().map(|(id, partitions)| {
+            TopicProduceData::default().with_topic_id(id.0).with_partition_data(partitions)
+        });
+        let timeout_ms = self.config.common.request_timeout_ms;
+        let request = ProduceRequest::default()
+            .with_transactional_id(None)
+            .with_acks(self.config.acks.code())
+            .with_timeout_ms(timeout_ms as i32)
+            .with_topic_data(topic_data.collect());
+        if self.config.acks == Acks::None {
+            // Nobody will answer: the batches are done as soon as they are on the way.
+            self.network.send_without_answer(main_peer(node), request, fx);
+            for batch in sent {
+                self.complete(now, batch.id, ErrorCode::None, Offset::UNKNOWN, fx);
+            }
+        } else {
+            let context = Context::Produce(Rc::from(sent));
+            self.network.send(now, main_peer(node), request, context, timeout_ms, fx);
+        }
+    }
+
+    /// Numbers a batch that is sent for the first time and notes that it is on the way (R-PROD-6, R-PROD-24).
+    fn prepare(&mut self, id: BatchId, tp: &TopicPartition, fx: Fx<'_>) {
+        let leader_epoch = self.metadata.leader_epoch(tp).unwrap_or(LeaderEpoch::NONE);
+        let batch = self.accumulator.batch_mut(id);
+        if let Some(sequences) = &mut self.sequences
+            && batch.sequence.is_none()
+        {
+            batch.sequence = Some(sequences.assign(id, tp, batch.record_count()));
+        }
+        batch.on_sent(leader_epoch);
+        let event = Event::BatchSent {
+            client: self.spec.name.clone(),
+            tp: tp.clone(),
+            records: batch.record_count().into(),
+            base_sequence: batch.base_sequence(),
+            attempt: batch.attempts + 1,
+        };
+        fx.event(event);
+        if self.config.max_in_flight == 1 {
+            self.muted.insert(tp.clone());
+        }
+    }
+
+    pub(super) fn on_produced(
+        &mut self,
+        now: Time,
+        sent: &[SentBatch],
+        answer: &ProduceResponse,
+        fx: Fx<'_>,
+    ) {
+        let mut hints = Vec::new();
+        for topic in &answer.responses {
+            for partition in &topic.partition_responses {
+                let is_it = |batch: &&SentBatch| {
+                    batch.topic == TopicId(topic.topic_id) && batch.partition == partition.index
+                };
+                let Some(SentBatch { id, .. }) = sent.iter().find(is_it) else { continue };
+                let error = ErrorCode::from_code(partition.error_code);
+                if let Some(hint) = leader_hint(error, partition)
+                    && let Some(batch) = self.accumulator.get(*id)
+                {
+                    hints.push((batch.tp.clone(), hint));
+                }
+                self.complete(now, *id, error, Offset(partition.base_offset), fx);
+            }
+        }
+        for (tp, (leader, epoch)) in hints {
+            let endpoints = answer.node_endpoints.iter().map(|endpoint| BrokerId(endpoint.node_id.0));
+            self.metadata.take_leader_hint(&tp, leader, epoch, endpoints);
+        }
+    }
+
+    /// A batch was answered, or its connection was lost (R-PROD-16, R-PROD-20).
+    pub(super) fn complete(
+        &mut self,
+        now: Time,
+        id: BatchId,
+        error: ErrorCode,
+        base_offset: Offset,
+        fx: Fx<'_>,
+    ) {
+        let Some(batch) = self.accumulator.get(id) else { return };
+        self.muted.remove(&batch.tp);
+        let given_up = batch.place == Place::GivenUp;
+        if error == ErrorCode::MessageTooLarge && batch.record_count() > 1 && !given_up {
+            self.split(id, fx);
+        } else if error.is_ok() || error == ErrorCode::DuplicateSequenceNumber {
+            self.acknowledge(now, id, base_offset, fx);
+        } else if given_up {
+            self.accumulator.remove(id);
+        } else if self.can_retry(now, id, error) {
+            self.retry(now, id, error, fx);
+        } else {
+            self.fail(id, error, fx);
+        }
+        if error.refreshes_metadata() {
+            self.metadata.request_update();
+        }
+    }
+
+    fn acknowledge(&mut self, now: Time, id: BatchId, base_offset: Offset, fx: Fx<'_>) {
+        let batch = self.accumulator.batch(id);
+        if let Some(sequences) = &mut self.sequences {
+            sequences.on_acknowledged(id, batch);
+        }
+        if batch.place != Place::GivenUp {
+            let records = i64::from(batch.record_count());
+            self.counts.acknowledged += records;
+            fx.event(Event::BatchAcknowledged {
+                client: self.spec.name.clone(),
+                tp: batch.tp.clone(),
+                base_offset,
+                records,
+                latency_ms: now.ms_since(batch.created_at),
+            });
+        }
+        self.accumulator.remove(id);
+    }
+
+    fn can_retry(&mut self, now: Time, id: BatchId, error: ErrorCode) -> bool {
+        let batch = self.accumulator.batch(id);
+        let in_time = now.ms_since(batch.created_at) < self.config.delivery_timeout_ms;
+        in_time
+            && batch.attempts < self.config.retries
+            && match &mut self.sequences {
+                Some(sequences) => sequences.can_retry(batch, error),
+                None => error.is_retriable(),
+            }
+    }
+
+    fn retry(&mut self, now: Time, id: BatchId, error: ErrorCode, fx: Fx<'_>) {
+        let batch = self.accumulator.batch_mut(id);
+        let backoff_ms = self.config.common.retry_backoff.after(batch.attempts, &mut self.random);
+        batch.on_retry(now.plus_ms(backoff_ms));
+        let (tp, attempt) = (batch.tp.clone(), batch.attempts);
+        self.accumulator.reenqueue(id);
+        fx.event(Event::BatchRetried { client: self.name(), tp, error, attempt });
+    }
+
+    fn split(&mut self, id: BatchId, fx: Fx<'_>) {
+        let (tp, attempt) = {
+            let batch = self.accumulator.batch(id);
+            (batch.tp.clone(), batch.attempts)
+        };
+        let parts = self.accumulator.split(id);
+        if let Some(sequences) = &mut self.sequences {
+            let part = |id: BatchId| {
+                let batch = self.accumulator.batch(id);
+                (id, batch.base_sequence(), batch.record_count())
+            };
+            let parts: Vec<_> = parts.into_iter().map(part).collect();
+            sequences.replace(id, &tp, &parts);
+        }
+        fx.event(Event::BatchRetried { client: self.name(), tp, error: ErrorCode::MessageTooLarge, attempt });
+    }
+
+    fn fail(&mut self, id: BatchId, error: ErrorCode, fx: Fx<'_>) {
+        let batch = self.accumulator.batch(id);
+        if let Some(sequences) = &mut self.sequences {
+            // After the last retry it is not known whether an earlier attempt was written.
+            let certain =
+                batch.attempts < self.config.retries || error == ErrorCode::OutOfOrderSequenceNumber;
+            sequences.on_failed(id, batch, certain);
+        }
+        let (tp, records) = (batch.tp.clone(), batch.record_count());
+        self.accumulator.remove(id);
+        self.report_failure(tp, records.into(), error, fx);
+    }
+
+    pub(super) fn report_failure(&mut self, tp: TopicPartition, records: i64, error: ErrorCode, fx: Fx<'_>) {
+        self.counts.failed += records;
+        fx.event(Event::BatchFailed { client: self.name(), tp, records, error });
+    }
+
+    /// Fails the batches that are as old as delivery.timeout.ms (R-PROD-18). The application sees a TimeoutException.
+    pub(super) fn expire(&mut self, now: Time, fx: Fx<'_>) {
+        let timeout_ms = self.config.delivery_timeout_ms;
+        let open = self.accumulator.batches().filter(|(_, batch)| batch.place != Place::GivenUp);
+        let expired = open.filter(|(_, batch)| now.ms_since(batch.created_at) >= timeout_ms);
+        for id in expired.map(|(id, _)| id).collect::<Vec<_>>() {
+            let batch = self.accumulator.batch(id);
+            let (tp, records) = (batch.tp.clone(), batch.record_count());
+            if let Some(sequences) = &mut self.sequences {
+                sequences.on_expired(id, batch);
+            }
+            match batch.place {
+                Place::InFlight => self.accumulator.batch_mut(id).place = Place::GivenUp,
+                Place::Queued | Place::GivenUp => self.accumulator.remove(id),
+            }
+            self.report_failure(tp, records.into(), ErrorCode::RequestTimedOut, fx);
+        }
+    }
+
+    /// An error that no retry helps against: everything fails and nothing more is sent.
+    fn fail_all(&mut self, now: Time, error: ErrorCode, fx: Fx<'_>) {
+        for id in self.accumulator.batches().map(|(id, _)| id).collect::<Vec<_>>() {
+            let batch = self.accumulator.batch(id);
+            let (tp, records, given_up) =
+                (batch.tp.clone(), batch.record_count(), batch.place == Place::GivenUp);
+            self.accumulator.remove(id);
+            if !given_up {
+                self.report_failure(tp, records.into(), error, fx);
+            }
+        }
+        if self.blocked.take().is_some() {
+            self.report_failure(self.unknown_partition(), 1, error, fx);
+        }
+        self.stop_generating(fx);
+        self.phase = Phase::Failed { at: now, error };
+        fx.event(Event::ClientFailed { client: self.name(), error });
+    }
+}
+
+/// The new leader that a refusal names (KIP-951, R-REPL-67).
+fn leader_hint(error: ErrorCode, answer: &PartitionProduceResponse) -> Option<(BrokerId, LeaderEpoch)> {
+    let named = matches!(error, ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch);
+    let leader = BrokerId(answer.current_leader.leader_id.0);
+    (named && leader.is_some()).then_some((leader, LeaderEpoch(answer.current_leader.leader_epoch)))
+}

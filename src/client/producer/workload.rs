@@ -1,0 +1,318 @@
+//! The application around a producer: what it sends, and when.
+//!
+//! Records are evenly spaced; which of the keys comes next is drawn from the producer's random stream.
+//!
+//! **Invariant:** record `n` after a start is sent `n` divided by the rate later, to the microsecond.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::kafka::random::Random;
+use crate::kafka::time::Time;
+use crate::kafka::types::{ClientName, Topic};
+
+/// A producer as a person writes it down. There is always a key pattern: a producer of records without a key, and with it
+/// the sticky partitioner (R-PROD-11), is not modelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProducerSpec {
+    /// `client.id` too.
+    pub name: ClientName,
+    pub topic: Topic,
+    pub rate: Rate,
+    pub keys: KeyPattern,
+    /// The value's text, with `{n}` for the record's number from 1 and `{key}` for its key.
+    pub value: ValuePattern,
+    /// Values are cut or filled up with spaces to this many bytes.
+    pub value_size: Option<i32>,
+    /// Producer configs under Kafka's names.
+    pub config: BTreeMap<String, String>,
+}
+
+/// A text that a spec does not take.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no {what}")]
+pub struct SpecError {
+    pub text: String,
+    pub what: &'static str,
+}
+
+/// Records in a period: `12/s`, `1/5s`, `300/min`, `1/250ms`; at most one in a microsecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    records: i64,
+    period_us: i64,
+}
+
+/// Units of time and their microseconds, the largest first.
+const UNITS: [(&str, i64); 4] = [("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1_000)];
+const MAX_PERIOD: i64 = 100_000;
+
+impl Rate {
+    /// Microseconds from the start to record `n`, counted from 1.
+    fn due_us(self, n: i64) -> i64 {
+        let us = i128::from(n) * i128::from(self.period_us) / i128::from(self.records);
+        i64::try_from(us).unwrap_or(i64::MAX)
+    }
+
+    /// When the first record after `elapsed_us` is due, from the start.
+    fn next_us(self, elapsed_us: i64) -> i64 {
+        let passed = i128::from(elapsed_us) * i128::from(self.records) / i128::from(self.period_us);
+        let passed = i64::try_from(passed).unwrap_or(i64::MAX - 2);
+        match self.due_us(passed + 1) {
+            due_us if due_us > elapsed_us => due_us,
+            _ => self.due_us(passed + 2),
+        }
+    }
+}
+
+impl FromStr for Rate {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Rate, SpecError> {
+        let parse = || {
+            let (records, period) = text.split_once('/')?;
+            let digits = period.bytes().take_while(u8::is_ascii_digit).count();
+            let (period, unit) = period.split_at(digits);
+            let (_, unit_us) = UNITS.iter().find(|(name, _)| *name == unit)?;
+            let period: i64 = if period.is_empty() { 1 } else { period.parse().ok()? };
+            let period_us = (1..=MAX_PERIOD).contains(&period).then_some(period * unit_us)?;
+            let records: i64 = records.parse().ok()?;
+            (1..=period_us).contains(&records).then_some(Rate { records, period_us })
+        };
+        parse().ok_or(SpecError { text: text.to_owned(), what: "rate such as 12/s, 1/5s or 300/min" })
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fits = |(_, us): &&(&str, i64)| self.period_us % us == 0;
+        let (unit, unit_us) = UNITS.iter().find(fits).expect("a period is whole milliseconds");
+        match self.period_us / unit_us {
+            1 => write!(f, "{}/{unit}", self.records),
+            period => write!(f, "{}/{period}{unit}", self.records),
+        }
+    }
+}
+
+/// The keys of a producer: `cart-{0..7}`, or a single one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPattern {
+    prefix: String,
+    /// First and last number.
+    range: Option<(i64, i64)>,
+    suffix: String,
+}
+
+const MAX_KEYS: i64 = 1_000_000;
+
+impl KeyPattern {
+    fn draw(&self, random: &mut Random) -> String {
+        match self.range {
+            Some((first, last)) => format!("{}{}{}", self.prefix, random.between(first, last), self.suffix),
+            None => self.prefix.clone(),
+        }
+    }
+
+    /// What a key names: `cart` of `cart-{0..7}`.
+    fn noun(&self) -> &str {
+        let noun = self.prefix.trim_end_matches(|c: char| !c.is_alphanumeric());
+        if noun.is_empty() || self.range.is_none() { "key" } else { noun }
+    }
+}
+
+impl FromStr for KeyPattern {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<KeyPattern, SpecError> {
+        let refuse = || SpecError { text: text.to_owned(), what: "key pattern such as cart-{0..7}" };
+        let Some((prefix, rest)) = text.split_once('{') else {
+            let plain = !text.is_empty() && !text.contains('}');
+            let single = KeyPattern { prefix: text.to_owned(), range: None, suffix: String::new() };
+            return plain.then_some(single).ok_or_else(refuse);
+        };
+        let parse = || {
+            let (range, suffix) = rest.split_once('}')?;
+            let (first, last) = range.split_once("..")?;
+            let (first, last): (i64, i64) = (first.parse().ok()?, last.parse().ok()?);
+            let in_range =
+                0 <= first && first <= last && last - first < MAX_KEYS && !suffix.contains(['{', '}']);
+            let (prefix, suffix) = (prefix.to_owned(), suffix.to_owned());
+            in_range.then_some(KeyPattern { prefix, range: Some((first, last)), suffix })
+        };
+        parse().ok_or_else(refuse)
+    }
+}
+
+impl fmt::Display for KeyPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.prefix)?;
+        if let Some((first, last)) = self.range {
+            write!(f, "{{{first}..{last}}}")?;
+        }
+        f.write_str(&self.suffix)
+    }
+}
+
+/// The text of a value before it is cut or filled up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValuePattern(String);
+
+impl ValuePattern {
+    pub fn new(text: &str) -> ValuePattern {
+        ValuePattern(text.to_owned())
+    }
+
+    /// `{"n":17,"cart":"cart-3"}`: the record's number and its key under the noun of the key pattern.
+    pub fn for_keys(keys: &KeyPattern) -> ValuePattern {
+        ValuePattern(format!("{{\"n\":{{n}},\"{}\":\"{{key}}\"}}", keys.noun()))
+    }
+
+    fn fill(&self, n: i64, key: &str, size: Option<i32>) -> Vec<u8> {
+        let mut value = self.0.replace("{n}", &n.to_string()).replace("{key}", key).into_bytes();
+        if let Some(size) = size.and_then(|size| usize::try_from(size).ok()) {
+            value.resize(size, b' ');
+        }
+        value
+    }
+}
+
+/// A record on its way into `send()`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+}
+
+/// Turns a spec into messages.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    random: Random,
+    /// Messages made so far.
+    made: i64,
+    /// The moment from which the records of this run are counted.
+    origin: Time,
+}
+
+impl Workload {
+    pub fn new(random: Random) -> Workload {
+        Workload { random, made: 0, origin: Time::ZERO }
+    }
+
+    /// Starts a run: the first record is due one period from now.
+    pub fn start(&mut self, now: Time) {
+        self.origin = now;
+    }
+
+    /// When the next record is due. Records that fell due before `now` while `send()` blocked are not made up for.
+    pub fn next_at(&self, now: Time, rate: Rate) -> Time {
+        self.origin.plus_us(rate.next_us(now - self.origin))
+    }
+
+    pub fn make(&mut self, spec: &ProducerSpec) -> Message {
+        self.made += 1;
+        let key = spec.keys.draw(&mut self.random);
+        let value = spec.value.fill(self.made, &key, spec.value_size);
+        Message { key: key.into_bytes(), value }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(rate: &str, keys: &str, value_size: Option<i32>) -> ProducerSpec {
+        let keys: KeyPattern = keys.parse().unwrap();
+        ProducerSpec {
+            name: "checkout-api".into(),
+            topic: "orders".into(),
+            rate: rate.parse().unwrap(),
+            value: ValuePattern::for_keys(&keys),
+            keys,
+            value_size,
+            config: BTreeMap::new(),
+        }
+    }
+
+    fn check_due(rate: &str, n: i64, us: i64) {
+        let parsed: Rate = rate.parse().unwrap();
+        assert_eq!(parsed.due_us(n), us, "record {n} at {rate}");
+        assert_eq!(parsed.to_string(), rate);
+    }
+
+    #[test]
+    fn a_rate_is_an_exact_fraction() {
+        check_due("12/s", 1, 83_333);
+        check_due("12/s", 12, 1_000_000);
+        check_due("12/s", 36_000_000_000, 3_000_000_000_000_000);
+        check_due("1/5s", 3, 15_000_000);
+        check_due("7/min", 7, 60_000_000);
+        check_due("3/250ms", 2, 166_666);
+        check_due("1/h", 2, 7_200_000_000);
+    }
+
+    #[test]
+    fn what_is_no_rate_is_refused() {
+        for text in [
+            "",
+            "12",
+            "0/s",
+            "-1/s",
+            "12/",
+            "12/0s",
+            "12/s ",
+            "1/d",
+            "x/s",
+            "1000001/s",
+            "1001/ms",
+            "99999999999999999999/s",
+        ] {
+            assert!(text.parse::<Rate>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn keys_stay_in_their_range_and_print_as_written() {
+        let keys: KeyPattern = "cart-{0..7}".parse().unwrap();
+        let mut random = Random::stream(1, "keys");
+        let drawn: std::collections::BTreeSet<String> = (0..200).map(|_| keys.draw(&mut random)).collect();
+        assert_eq!(drawn, (0..=7).map(|n| format!("cart-{n}")).collect());
+        assert_eq!(keys.to_string(), "cart-{0..7}");
+        assert_eq!("one".parse::<KeyPattern>().unwrap().draw(&mut random), "one");
+        for text in ["", "a{", "a}", "a{1}", "a{2..1}", "a{0..x}", "a{0..1}{0..1}", "a{0..1000000}"] {
+            assert!(text.parse::<KeyPattern>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn values_name_the_record_and_have_the_size_asked_for() {
+        let value = |spec: &ProducerSpec| {
+            let message = Workload::new(Random::stream(1, "w")).make(spec);
+            String::from_utf8(message.value).unwrap()
+        };
+        assert_eq!(value(&spec("1/s", "cart-{3..3}", None)), "{\"n\":1,\"cart\":\"cart-3\"}");
+        assert_eq!(value(&spec("1/s", "cart-{3..3}", Some(26))), "{\"n\":1,\"cart\":\"cart-3\"}   ");
+        assert_eq!(value(&spec("1/s", "cart-{3..3}", Some(4))), "{\"n\"");
+        assert_eq!(value(&spec("1/s", "fixed", None)), "{\"n\":1,\"key\":\"fixed\"}");
+    }
+
+    #[test]
+    fn what_fell_due_while_blocked_is_not_made_up_for() {
+        let rate: Rate = "10/s".parse().unwrap();
+        let mut workload = Workload::new(Random::stream(1, "w"));
+        workload.start(Time::from_ms(1000));
+        assert_eq!(workload.next_at(Time::from_ms(1000), rate), Time::from_ms(1100));
+        assert_eq!(workload.next_at(Time::from_ms(1100), rate), Time::from_ms(1200));
+        assert_eq!(workload.next_at(Time::from_ms(1750), rate), Time::from_ms(1800));
+    }
+
+    #[test]
+    fn following_the_next_moments_meets_every_record() {
+        let rate: Rate = "7/10ms".parse().unwrap();
+        let mut elapsed_us = 0;
+        for n in 1..=1000 {
+            elapsed_us = rate.next_us(elapsed_us);
+            assert_eq!(elapsed_us, rate.due_us(n));
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Asking the controller for other in-sync sets, many partitions in one request, one request at a time.
+//!
+//! Mirrors `DefaultAlterPartitionManager` and `Partition.handleAlterPartitionError` (R-REPL-25, 26).
+//!
+//! **Invariant:** a partition has at most one change on its way.
+
+use std::collections::BTreeMap;
+
+use kafka_protocol::messages::alter_partition_request::{BrokerState, PartitionData, TopicData};
+use kafka_protocol::messages::{AlterPartitionRequest, AlterPartitionResponse};
+
+use super::process::{Broker, Purpose};
+use super::timer::BrokerTimer;
+use crate::kafka::effects::{Channel, Effects};
+use crate::kafka::event::Event;
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::replication::Partition;
+use crate::kafka::replication::isr::IsrState;
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerEpoch, BrokerId, TopicId, TopicPartition};
+
+/// After a failed request all of them are sent again.
+const RETRY_MS: i64 = 50;
+
+#[derive(Clone, Debug)]
+struct Pending {
+    topic_id: TopicId,
+    data: PartitionData,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct AlterPartitionManager {
+    pending: BTreeMap<TopicPartition, Pending>,
+    in_flight: bool,
+    /// Waits before the next attempt.
+    resting: bool,
+}
+
+impl AlterPartitionManager {
+    /// Takes up the change that a leader wants.
+    pub fn submit(&mut self, me: BrokerId, epoch: BrokerEpoch, partition: &Partition, fx: &mut Effects<BrokerTimer>) {
+        let Some(leader) = partition.leader() else { return };
+        let isr = leader.isr.wanted();
+        let seen_epoch = |id: BrokerId| match id {
+            id if id == me => epoch.0,
+            id => leader.remotes.get(&id).and_then(|remote| remote.broker_epoch).map_or(-1, |epoch| epoch.0),
+        };
+        let members = isr.iter().map(|id| {
+            BrokerState::default().with_broker_id(id.0.into()).with_broker_epoch(seen_epoch(*id))
+        });
+        let data = PartitionData::default()
+            .with_partition_index(partition.tp.partition)
+            .with_leader_epoch(partition.leader_epoch.0)
+            .with_new_isr_with_epochs(members.collect())
+            .with_partition_epoch(partition.partition_epoch.0);
+        let out_of_sync = match &leader.isr {
+            IsrState::PendingShrink { out_of_sync, .. } => out_of_sync.clone(),
+            _ => Vec::new(),
+        };
+        let tp = partition.tp.clone();
+        fx.event(Event::IsrChangeProposed { broker: me, tp: tp.clone(), isr, out_of_sync });
+        self.pending.insert(tp, Pending { topic_id: partition.topic_id, data });
+    }
+
+    pub fn wake(&mut self) {
+        self.resting = false;
+    }
+}
+
+impl Broker {
+    pub(super) fn send_alter_partition(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
+        let manager = &mut self.alter_partition;
+        if manager.in_flight || manager.resting || manager.pending.is_empty() {
+            return;
+        }
+        manager.in_flight = true;
+        let mut topics: BTreeMap<TopicId, Vec<PartitionData>> = BTreeMap::new();
+        for pending in manager.pending.values() {
+            topics.entry(pending.topic_id).or_default().push(pending.data.clone());
+        }
+        let topics =
+            topics.into_iter().map(|(id, data)| TopicData::default().with_topic_id(id.0).with_partitions(data));
+        let request = AlterPartitionRequest::default()
+            .with_broker_id(self.id.0.into())
+            .with_broker_epoch(self.lifecycle.epoch().0)
+            .with_topics(topics.collect());
+        self.ask_controller(now, Channel::AlterPartition, request, Purpose::AlterPartition, fx);
+    }
+
+    pub(super) fn partitions_altered(
+        &mut self,
+        now: Time,
+        response: &AlterPartitionResponse,
+        fx: &mut Effects<BrokerTimer>,
+    ) {
+        self.alter_partition.in_flight = false;
+        if response.error_code != 0 {
+            return self.rest(now, fx);
+        }
+        for topic in &response.topics {
+            let Some(name) = self.image.topic_name(TopicId(topic.topic_id)).cloned() else { continue };
+            for answer in &topic.partitions {
+                let tp = TopicPartition::new(&name, answer.partition_index);
+                self.partition_altered(now, &tp, answer, fx);
+            }
+        }
+    }
+
+    fn partition_altered(
+        &mut self,
+        now: Time,
+        tp: &TopicPartition,
+        answer: &kafka_protocol::messages::alter_partition_response::PartitionData,
+        fx: &mut Effects<BrokerTimer>,
+    ) {
+        let Some(pending) = self.alter_partition.pending.remove(tp) else { return };
+        let asked_epoch = pending.data.leader_epoch;
+        let current = self.replicas.partition(tp).is_some_and(|partition| {
+            let waits = partition.leader().is_some_and(|leader| leader.isr.is_in_flight());
+            waits && partition.leader_epoch.0 == asked_epoch
+        });
+        if !current {
+            return;
+        }
+        match ErrorCode::from_code(answer.error_code) {
+            ErrorCode::None => {
+                let isr = answer.isr.iter().map(|id| BrokerId(id.0)).collect();
+                self.with_replicas(now, fx, |replicas, step| {
+                    replicas.isr_committed(tp, isr, answer.partition_epoch, step);
+                });
+            }
+            ErrorCode::OperationNotAttempted | ErrorCode::IneligibleReplica => self.replicas.isr_reverted(tp),
+            // The metadata log will say what is right.
+            ErrorCode::UnknownTopicOrPartition
+            | ErrorCode::UnknownTopicId
+            | ErrorCode::FencedLeaderEpoch
+            | ErrorCode::InvalidUpdateVersion
+            | ErrorCode::InvalidRequest
+            | ErrorCode::NewLeaderElected => {}
+            _ => {
+                self.alter_partition.pending.insert(tp.clone(), pending);
+                self.rest(now, fx);
+            }
+        }
+    }
+
+    fn rest(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
+        self.alter_partition.resting = true;
+        fx.set_timer(BrokerTimer::AlterPartition, now.plus_ms(RETRY_MS));
+    }
+}

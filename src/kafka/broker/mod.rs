@@ -1,0 +1,19 @@
+//! One broker process: routes requests to its parts and keeps them in step with the metadata log.
+//!
+//! Mirrors `BrokerServer`, `KafkaApis` and `BrokerMetadataPublisher`.
+//!
+//! **Invariant:** what the broker knows of the cluster is the replay of the metadata log up to `image.next_offset`.
+
+pub mod timer;
+
+mod admin;
+mod alter_partition;
+mod connections;
+mod groups;
+mod lifecycle;
+mod metadata;
+mod process;
+mod producer_ids;
+
+pub use lifecycle::BrokerState;
+pub use process::{Broker, BrokerSetup};

@@ -1,0 +1,348 @@
+//! The broker's state and the one place where inputs are told apart.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use uuid::Uuid;
+
+use super::admin::Forwarded;
+use super::alter_partition::AlterPartitionManager;
+use super::connections::ControllerQueues;
+use super::lifecycle::{BrokerState, Lifecycle};
+use super::producer_ids::ProducerIds;
+use super::timer::BrokerTimer;
+use crate::kafka::api_versions;
+use crate::kafka::config::BrokerConfig;
+use crate::kafka::controller::image::ClusterImage;
+use crate::kafka::effects::{Channel, Effect, Effects, Input, Peer, RequestId};
+use crate::kafka::group::{GroupConfig, GroupCoordinator};
+use crate::kafka::network_client::{NetworkClient, NetworkConfig, NetworkEvent};
+use crate::kafka::protocol::{ApiKey, Request, Response};
+use crate::kafka::random::Random;
+use crate::kafka::replication::fetcher::Asked;
+use crate::kafka::replication::manager::{Notice, Step};
+use crate::kafka::replication::{Disk, ReplicaManager};
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerId, ClientName, ControllerId, NodeId, Topic};
+
+/// What a request of the broker's own was for.
+#[derive(Clone, Debug)]
+pub(super) enum Purpose {
+    Register,
+    Heartbeat,
+    FetchMetadata,
+    FetchReplicas { leader: BrokerId, asked: Rc<Asked> },
+    AlterPartition,
+    CreateTopics(Vec<Topic>),
+    Forward(Forwarded),
+    AllocateProducerIds,
+}
+
+/// What a broker process starts with.
+pub struct BrokerSetup {
+    pub id: BrokerId,
+    pub rack: Option<String>,
+    pub controller: ControllerId,
+    pub config: Rc<BrokerConfig>,
+    pub disk: Disk,
+    pub random: Random,
+}
+
+#[derive(Clone, Debug)]
+pub struct Broker {
+    pub(super) id: BrokerId,
+    pub(super) rack: Option<String>,
+    pub(super) incarnation: Uuid,
+    pub(super) controller: ControllerId,
+    pub(super) config: Rc<BrokerConfig>,
+    pub(super) image: Rc<ClusterImage>,
+    pub(super) network: NetworkClient<Purpose>,
+    pub(super) to_controller: ControllerQueues,
+    pub(super) lifecycle: Lifecycle,
+    pub(super) replicas: ReplicaManager,
+    pub(super) groups: GroupCoordinator,
+    pub(super) alter_partition: AlterPartitionManager,
+    pub(super) producer_ids: ProducerIds,
+    /// Topics whose creation this broker has asked for.
+    pub(super) creating: BTreeSet<Topic>,
+}
+
+impl Broker {
+    pub fn new(setup: BrokerSetup) -> Broker {
+        let BrokerSetup { id, rack, controller, config, disk, mut random } = setup;
+        let incarnation = random.uuid();
+        let group_config = GroupConfig {
+            initial_rebalance_delay_ms: config.group_initial_rebalance_delay_ms,
+            min_session_timeout_ms: config.group_min_session_timeout_ms as i32,
+            max_session_timeout_ms: config.group_max_session_timeout_ms as i32,
+            max_size: config.group_max_size,
+            offsets_topic_num_partitions: config.offsets_topic_num_partitions,
+            offset_metadata_max_bytes: config.offset_metadata_max_bytes,
+            offsets_commit_timeout_ms: config.offsets_commit_timeout_ms,
+            ..GroupConfig::default()
+        };
+        // As NodeToControllerChannelManager: one request at a time.
+        let network = NetworkConfig { max_in_flight: 1, reconnect_backoff_max_ms: 50, ..NetworkConfig::default() };
+        let name = ClientName::new(&format!("broker-{id}"));
+        let seed = random.next_u64();
+        Broker {
+            id,
+            rack,
+            incarnation,
+            controller,
+            image: Rc::new(ClusterImage::default()),
+            network: NetworkClient::new(name, network, Random::stream(seed, "network")),
+            to_controller: ControllerQueues::default(),
+            lifecycle: Lifecycle::default(),
+            replicas: ReplicaManager::new(id, config.clone(), disk),
+            groups: GroupCoordinator::new(id, group_config, Random::stream(seed, "member ids")),
+            alter_partition: AlterPartitionManager::default(),
+            producer_ids: ProducerIds::default(),
+            creating: BTreeSet::new(),
+            config,
+        }
+    }
+
+    pub fn id(&self) -> BrokerId {
+        self.id
+    }
+
+    pub fn rack(&self) -> Option<&str> {
+        self.rack.as_deref()
+    }
+
+    pub fn image(&self) -> &Rc<ClusterImage> {
+        &self.image
+    }
+
+    pub fn replicas(&self) -> &ReplicaManager {
+        &self.replicas
+    }
+
+    pub fn groups(&self) -> &GroupCoordinator {
+        &self.groups
+    }
+
+    pub fn state(&self) -> BrokerState {
+        self.lifecycle.state()
+    }
+
+    /// A broker opens its port once it has caught up with the metadata log.
+    pub fn is_listening(&self) -> bool {
+        self.lifecycle.state() != BrokerState::Starting
+    }
+
+    /// What stays when the process is gone.
+    pub fn into_disk(self) -> Disk {
+        self.replicas.into_disk()
+    }
+
+    pub fn handle(&mut self, now: Time, input: Input<BrokerTimer>, fx: &mut Effects<BrokerTimer>) {
+        match input {
+            Input::Start => self.start(now, fx),
+            Input::Request { id, client, request } => self.on_request(now, id, &client, request, fx),
+            Input::Timer(timer) => self.on_timer(now, timer, fx),
+            Input::Connected(_) | Input::Disconnected(_) | Input::Response { .. } => {
+                if let Some(event) = self.network.on_input(now, &input, fx) {
+                    self.on_network(now, event, fx);
+                }
+            }
+        }
+        self.settle(now, fx);
+    }
+
+    fn start(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
+        fx.set_timer(BrokerTimer::CheckIsr, now.plus_ms(self.isr_check_ms()));
+        fx.set_timer(BrokerTimer::Checkpoint, now.plus_ms(self.config.replica_high_watermark_checkpoint_interval_ms));
+        self.fetch_metadata(now, fx);
+        self.communicate(now, fx);
+    }
+
+    /// R-REPL-21.
+    fn isr_check_ms(&self) -> i64 {
+        (self.config.replica_lag_time_max_ms / 2).max(1)
+    }
+
+    fn on_timer(&mut self, now: Time, timer: BrokerTimer, fx: &mut Effects<BrokerTimer>) {
+        match timer {
+            BrokerTimer::Network(timer) => {
+                if let Some(event) = self.network.on_timer(now, timer, fx) {
+                    self.on_network(now, event, fx);
+                }
+            }
+            BrokerTimer::Communicate => self.communicate(now, fx),
+            BrokerTimer::FetchMetadata => self.fetch_metadata(now, fx),
+            BrokerTimer::Operation(id) => self.with_replicas(now, fx, |replicas, step| replicas.expire(id, step)),
+            BrokerTimer::CheckIsr => {
+                self.with_replicas(now, fx, ReplicaManager::check_isr);
+                fx.set_timer(BrokerTimer::CheckIsr, now.plus_ms(self.isr_check_ms()));
+            }
+            BrokerTimer::Checkpoint => {
+                self.replicas.checkpoint();
+                let interval_ms = self.config.replica_high_watermark_checkpoint_interval_ms;
+                fx.set_timer(BrokerTimer::Checkpoint, now.plus_ms(interval_ms));
+            }
+            // The fetchers are looked after in `settle`.
+            BrokerTimer::FetcherBackoff(_) => {}
+            BrokerTimer::AlterPartition => self.alter_partition.wake(),
+            BrokerTimer::OffsetsLoaded(partition) => self.finish_loading(now, partition, fx),
+            BrokerTimer::Group(timer) => self.on_group_timer(now, &timer, fx),
+        }
+    }
+
+    fn on_request(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        client: &ClientName,
+        request: Rc<Request>,
+        fx: &mut Effects<BrokerTimer>,
+    ) {
+        match &*request {
+            Request::Produce(produce) => {
+                self.with_replicas(now, fx, |replicas, step| replicas.produce(id, produce, step));
+            }
+            Request::Fetch(fetch) => {
+                let fetch = Rc::new(fetch.clone());
+                self.with_replicas(now, fx, |replicas, step| replicas.fetch(id, &fetch, step));
+            }
+            Request::ListOffsets(request) => fx.respond(id, self.replicas.list_offsets(request, &self.image)),
+            Request::Metadata(request) => {
+                let response = self.metadata_response(now, request, fx);
+                fx.respond(id, response);
+            }
+            Request::FindCoordinator(request) => {
+                let response = self.find_coordinator(now, request, fx);
+                fx.respond(id, response);
+            }
+            Request::JoinGroup(_)
+            | Request::SyncGroup(_)
+            | Request::Heartbeat(_)
+            | Request::LeaveGroup(_)
+            | Request::OffsetCommit(_)
+            | Request::OffsetFetch(_) => self.on_group_request(now, id, client, &request, fx),
+            Request::ApiVersions(_) => fx.respond(id, api_versions::response(BROKER_APIS)),
+            Request::InitProducerId(request) => {
+                let response = self.init_producer_id(now, request, fx);
+                fx.respond(id, response);
+            }
+            Request::CreateTopics(_) | Request::IncrementalAlterConfigs(_) => {
+                self.forward(now, id, client, &request, fx);
+            }
+            Request::AlterPartition(_)
+            | Request::Envelope(_)
+            | Request::BrokerRegistration(_)
+            | Request::BrokerHeartbeat(_)
+            | Request::AllocateProducerIds(_) => fx.push(Effect::Hangup(id)),
+        }
+    }
+
+    fn on_network(&mut self, now: Time, event: NetworkEvent<Purpose>, fx: &mut Effects<BrokerTimer>) {
+        match event {
+            NetworkEvent::Ready(peer) | NetworkEvent::BackoffOver(peer) => self.flush(now, peer, fx),
+            NetworkEvent::Answered { peer, context, response, .. } => {
+                if let NodeId::Controller(_) = peer.node {
+                    self.to_controller.answered(peer.channel);
+                }
+                self.on_answer(now, context, &response, fx);
+                self.flush(now, peer, fx);
+            }
+            NetworkEvent::Lost { peer, .. } => self.on_lost(now, peer, fx),
+        }
+    }
+
+    fn on_answer(&mut self, now: Time, purpose: Purpose, response: &Response, fx: &mut Effects<BrokerTimer>) {
+        match (purpose, response) {
+            (Purpose::Register, Response::BrokerRegistration(response)) => self.registered(now, response, fx),
+            (Purpose::Heartbeat, Response::BrokerHeartbeat(response)) => self.heartbeat_answered(now, response, fx),
+            (Purpose::FetchMetadata, Response::Fetch(response)) => self.metadata_fetched(now, response, fx),
+            (Purpose::FetchReplicas { leader, asked }, Response::Fetch(response)) => {
+                self.with_replicas(now, fx, |replicas, step| replicas.fetched(leader, &asked, response, step));
+            }
+            (Purpose::AlterPartition, Response::AlterPartition(response)) => {
+                self.partitions_altered(now, response, fx);
+            }
+            (Purpose::CreateTopics(names), Response::CreateTopics(_)) => {
+                self.creating.retain(|name| !names.contains(name));
+            }
+            (Purpose::Forward(forwarded), Response::Envelope(response)) => self.forwarded(forwarded, response, fx),
+            (Purpose::AllocateProducerIds, Response::AllocateProducerIds(response)) => {
+                self.producer_ids.allocated(response);
+            }
+            (purpose, response) => panic!("{} is no answer to {purpose:?}", response.api().name()),
+        }
+    }
+
+    /// Runs one of the replica manager's steps with what it needs to know.
+    pub(super) fn with_replicas<R>(
+        &mut self,
+        now: Time,
+        fx: &mut Effects<BrokerTimer>,
+        run: impl FnOnce(&mut ReplicaManager, &mut Step<'_>) -> R,
+    ) -> R {
+        let mut step = Step { now, image: &self.image, fx };
+        run(&mut self.replicas, &mut step)
+    }
+
+    /// What one part's change means for the others, until nothing is left.
+    fn settle(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
+        loop {
+            let notices = self.replicas.take_notices();
+            if notices.is_empty() {
+                break;
+            }
+            notices.into_iter().for_each(|notice| self.on_notice(now, notice, fx));
+        }
+        self.send_alter_partition(now, fx);
+        for leader in self.replicas.idle_fetchers() {
+            self.fetch_from(now, leader, fx);
+        }
+    }
+
+    fn on_notice(&mut self, now: Time, notice: Notice, fx: &mut Effects<BrokerTimer>) {
+        match notice {
+            Notice::IsrWanted { tp } => {
+                if let Some(partition) = self.replicas.partition(&tp) {
+                    self.alter_partition.submit(self.id, self.lifecycle.epoch(), partition, fx);
+                }
+            }
+            Notice::HighWatermark { tp, offset } => self.on_offsets_committed(now, &tp, offset, fx),
+            Notice::Elected { tp, leader_epoch } => self.on_offsets_elected(now, &tp, leader_epoch, fx),
+            Notice::Resigned { tp } => self.on_offsets_resigned(now, &tp, fx),
+        }
+    }
+
+    fn fetch_from(&mut self, now: Time, leader: BrokerId, fx: &mut Effects<BrokerTimer>) {
+        let peer = Peer::new(leader, Channel::ReplicaFetcher);
+        let epoch = self.lifecycle.epoch();
+        if !self.network.is_connected(peer) {
+            if self.with_replicas(now, fx, |replicas, step| replicas.wants_fetch(leader, step)) {
+                self.network.ready(now, peer, fx);
+            }
+            return;
+        }
+        let next = self.with_replicas(now, fx, |replicas, step| replicas.next_fetch(leader, epoch, step));
+        if let Some((request, asked)) = next {
+            let purpose = Purpose::FetchReplicas { leader, asked: Rc::new(asked) };
+            self.network.send(now, peer, request, purpose, self.config.request_timeout_ms, fx);
+        }
+    }
+}
+
+const BROKER_APIS: &[ApiKey] = &[
+    ApiKey::Produce,
+    ApiKey::Fetch,
+    ApiKey::ListOffsets,
+    ApiKey::Metadata,
+    ApiKey::OffsetCommit,
+    ApiKey::OffsetFetch,
+    ApiKey::FindCoordinator,
+    ApiKey::JoinGroup,
+    ApiKey::Heartbeat,
+    ApiKey::LeaveGroup,
+    ApiKey::SyncGroup,
+    ApiKey::ApiVersions,
+    ApiKey::CreateTopics,
+    ApiKey::InitProducerId,
+    ApiKey::IncrementalAlterConfigs,
+];

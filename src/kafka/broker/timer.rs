@@ -1,0 +1,40 @@
+//! Everything that a broker may be woken for.
+
+use crate::kafka::group::GroupTimer;
+use crate::kafka::network_client::NetworkTimer;
+use crate::kafka::replication::purgatory::OperationId;
+use crate::kafka::types::BrokerId;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BrokerTimer {
+    Network(NetworkTimer),
+    /// The next registration attempt or heartbeat is due.
+    Communicate,
+    /// The next fetch of the metadata log is due.
+    FetchMetadata,
+    /// A request in the purgatory has waited long enough.
+    Operation(OperationId),
+    /// Leaders look for followers that lag.
+    CheckIsr,
+    /// High watermarks are written to disk.
+    Checkpoint,
+    /// The fetcher of this leader may try again.
+    FetcherBackoff(BrokerId),
+    /// AlterPartition requests are sent again.
+    AlterPartition,
+    /// The replay of this `__consumer_offsets` partition has come to its end.
+    OffsetsLoaded(i32),
+    Group(GroupTimer),
+}
+
+impl From<NetworkTimer> for BrokerTimer {
+    fn from(timer: NetworkTimer) -> Self {
+        BrokerTimer::Network(timer)
+    }
+}
+
+impl From<GroupTimer> for BrokerTimer {
+    fn from(timer: GroupTimer) -> Self {
+        BrokerTimer::Group(timer)
+    }
+}

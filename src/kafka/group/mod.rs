@@ -1,0 +1,382 @@
+//! The group coordinator of one broker (section 6 of the reference).
+//!
+//! Mirrors `GroupCoordinatorService`: it keeps the groups of those partitions of `__consumer_offsets` that its broker
+//! leads. It does not write: it pushes [`Append`]s, which the broker carries out with acks=all before it hands in
+//! anything else, and hears of their fate by [`GroupCoordinator::on_appended`], [`GroupCoordinator::on_append_failed`]
+//! and [`GroupCoordinator::on_high_watermark`]. It knows neither logs nor replication, and FindCoordinator is the broker's.
+//!
+//! **Invariant:** what a client was told about a group or an offset survives any failover that keeps the partition's
+//! committed records (R-GRP-4).
+
+mod config;
+mod partition;
+pub mod consumer_protocol;
+mod write;
+mod context;
+mod classic;
+mod offsets;
+mod shard;
+pub mod assignor;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use kafka_protocol::messages as m;
+
+use context::{Context, Fetches};
+use offsets::Commit;
+
+use super::effects::{Effects, RequestId};
+use super::event::Event;
+use super::protocol::coordinator_records::{CoordinatorRecord, OffsetCommitValue};
+use super::protocol::wire::WireError;
+use super::protocol::{ErrorCode, Request};
+use super::random::Random;
+use super::time::Time;
+use super::types::{BrokerId, ClientName, GroupId, LeaderEpoch, MemberId, Offset, TopicId, TopicPartition};
+
+pub use classic::{ClassicGroup, InitialDelay, Member, PendingMember};
+pub use config::GroupConfig;
+pub use offsets::GroupOffsets;
+pub use partition::{java_hash, partition_for};
+pub use shard::{LogRecord, Shard};
+pub use write::coordinator_error;
+
+/// What the coordinator waits for by the clock.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GroupTimer {
+    /// A member, or someone who was told a member id, has not been heard from (R-GRP-21).
+    Session { partition: i32, group: GroupId, member: MemberId },
+    /// The join phase, or the initial delay, has lasted long enough (R-GRP-12, R-GRP-13).
+    Join { partition: i32, group: GroupId },
+    /// Members should have sent SyncGroup by now (R-GRP-19).
+    Sync { partition: i32, group: GroupId },
+    /// A write is not below the high watermark yet (`offsets.commit.timeout.ms`).
+    Write { partition: i32, token: u64 },
+    /// It is time to look for offsets and groups that nobody needs any more (R-GRP-40).
+    Expiration { partition: i32 },
+}
+
+impl GroupTimer {
+    fn partition(&self) -> i32 {
+        match self {
+            GroupTimer::Session { partition, .. }
+            | GroupTimer::Join { partition, .. }
+            | GroupTimer::Sync { partition, .. }
+            | GroupTimer::Write { partition, .. }
+            | GroupTimer::Expiration { partition } => *partition,
+        }
+    }
+}
+
+/// Records to be written as one batch to a partition of `__consumer_offsets` that this broker leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Append {
+    pub partition: i32,
+    /// Names the append when the broker tells how it went.
+    pub token: u64,
+    pub records: Vec<CoordinatorRecord>,
+}
+
+/// The effects of one step. Appends are carried out after the effects, in order, within the same step of the broker.
+#[derive(Debug, Default)]
+pub struct GroupEffects {
+    pub effects: Effects<GroupTimer>,
+    pub appends: Vec<Append>,
+}
+
+#[derive(Clone, Debug)]
+pub struct GroupCoordinator {
+    broker: BrokerId,
+    config: GroupConfig,
+    random: Random,
+    shards: BTreeMap<i32, Rc<Shard>>,
+    fetches: Fetches,
+}
+
+impl GroupCoordinator {
+    /// `random` gives the member ids.
+    pub fn new(broker: BrokerId, config: GroupConfig, random: Random) -> GroupCoordinator {
+        GroupCoordinator { broker, config, random, shards: BTreeMap::new(), fetches: Fetches::new() }
+    }
+
+    /// The partition of `__consumer_offsets` that keeps a group (R-GRP-1).
+    pub fn partition_for(&self, group: &GroupId) -> i32 {
+        partition_for(group.as_str(), self.config.offsets_topic_num_partitions)
+    }
+
+    /// The partitions that are coordinated here, with their groups.
+    pub fn shards(&self) -> impl Iterator<Item = (i32, &Rc<Shard>)> {
+        self.shards.iter().map(|(partition, shard)| (*partition, shard))
+    }
+
+    /// The groups that are coordinated here.
+    pub fn groups(&self) -> impl Iterator<Item = &Rc<ClassicGroup>> {
+        self.shards.values().flat_map(|shard| shard.groups())
+    }
+
+    /// A group, if it is coordinated here.
+    pub fn group(&self, id: &GroupId) -> Option<&Rc<ClassicGroup>> {
+        self.shards.get(&self.partition_for(id))?.group(id)
+    }
+
+    /// What a group committed for a partition, if it is coordinated here.
+    pub fn committed_offset(&self, id: &GroupId, tp: &TopicPartition) -> Option<&OffsetCommitValue> {
+        self.shards.get(&self.partition_for(id))?.committed_offsets(id)?.get(tp)
+    }
+
+    /// Handles JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit or OffsetFetch of `client`, whose name is the
+    /// `client.id` of the request's header. `topics` gives the id of the topic of a partition that exists.
+    pub fn handle(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        client: &ClientName,
+        request: &Request,
+        topics: &dyn Fn(&TopicPartition) -> Option<TopicId>,
+        fx: &mut GroupEffects,
+    ) {
+        match request {
+            Request::JoinGroup(request) => self.join(now, classic::Join { id, client, request }, fx),
+            Request::SyncGroup(request) => self.sync(now, id, request, fx),
+            Request::Heartbeat(request) => self.heartbeat(now, id, request, fx),
+            Request::LeaveGroup(request) => self.leave(now, id, client, request, fx),
+            Request::OffsetCommit(request) => {
+                self.commit(now, id, client, request, Commit::of_existing(request, topics), fx);
+            }
+            Request::OffsetFetch(request) => self.fetch(now, id, request, fx),
+            other => unreachable!("{} is not handled by the group coordinator", other.api().name()),
+        }
+    }
+
+    fn join(&mut self, now: Time, join: classic::Join<'_>, fx: &mut GroupEffects) {
+        let request = join.request;
+        let timeouts = self.config.min_session_timeout_ms..=self.config.max_session_timeout_ms;
+        let checked = not_empty(&request.group_id).and_then(|()| {
+            let in_range = timeouts.contains(&request.session_timeout_ms);
+            if in_range { Ok(()) } else { Err(ErrorCode::InvalidSessionTimeout) }
+        });
+        if let Err(error) = checked {
+            return fx.effects.respond(join.id, classic::join_error(&request.member_id, error));
+        }
+        if let Err(error) = self.with_shard(now, &request.group_id, fx, |shard, cx| shard.join(&join, cx)) {
+            fx.effects.respond(join.id, classic::join_error("", error));
+        }
+    }
+
+    fn sync(&mut self, now: Time, id: RequestId, request: &m::SyncGroupRequest, fx: &mut GroupEffects) {
+        let named = request.protocol_type.is_some() && request.protocol_name.is_some();
+        let checked =
+            if named { not_empty(&request.group_id) } else { Err(ErrorCode::InconsistentGroupProtocol) };
+        let handled = checked.and_then(|()| {
+            self.with_shard(now, &request.group_id, fx, |shard, cx| shard.sync(id, request, cx))
+        });
+        if let Err(error) = handled {
+            fx.effects.respond(id, classic::sync_error(error));
+        }
+    }
+
+    fn heartbeat(&mut self, now: Time, id: RequestId, request: &m::HeartbeatRequest, fx: &mut GroupEffects) {
+        let handled = not_empty(&request.group_id).and_then(|()| {
+            self.with_shard(now, &request.group_id, fx, |shard, cx| shard.heartbeat(id, request, cx))
+        });
+        if let Err(error) = handled {
+            // While it loads the coordinator cannot know better, and the members are to stay.
+            let error = if error == ErrorCode::CoordinatorLoadInProgress { ErrorCode::None } else { error };
+            fx.effects.respond(id, m::HeartbeatResponse::default().with_error_code(error.code()));
+        }
+    }
+
+    fn leave(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        client: &ClientName,
+        request: &m::LeaveGroupRequest,
+        fx: &mut GroupEffects,
+    ) {
+        let handled = not_empty(&request.group_id).and_then(|()| {
+            self.with_shard(now, &request.group_id, fx, |shard, cx| shard.leave(id, client, request, cx))
+        });
+        if let Err(error) = handled {
+            fx.effects.respond(id, m::LeaveGroupResponse::default().with_error_code(error.code()));
+        }
+    }
+
+    fn commit(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        client: &ClientName,
+        request: &m::OffsetCommitRequest,
+        commit: Commit,
+        fx: &mut GroupEffects,
+    ) {
+        if commit.partitions.is_empty() {
+            return fx.effects.respond(id, commit.response);
+        }
+        if let Err(error) = self.shard_state(&request.group_id) {
+            let (group, client) = (GroupId::new(&request.group_id), client.clone());
+            fx.effects.event(Event::CommitRefused { group, error, client });
+            return fx.effects.respond(id, commit.refused(error));
+        }
+        let handled = self.with_shard(now, &request.group_id, fx, |shard, cx| {
+            shard.commit(id, client, request, commit, cx);
+        });
+        assert!(handled.is_ok(), "the shard was active a moment ago");
+    }
+
+    fn fetch(&mut self, now: Time, id: RequestId, request: &m::OffsetFetchRequest, fx: &mut GroupEffects) {
+        if request.groups.is_empty() {
+            return fx.effects.respond(id, m::OffsetFetchResponse::default());
+        }
+        self.fetches.insert(id, vec![None; request.groups.len()]);
+        for (group, index) in request.groups.iter().zip(0..) {
+            let handled = self.with_shard(now, &group.group_id, fx, |shard, cx| {
+                shard.fetch(id, index, group, request.require_stable, cx);
+            });
+            if let Err(error) = handled {
+                let partition = self.partition_for(&GroupId::new(&group.group_id));
+                let refused = offsets::fetch_error(&group.group_id, error);
+                self.context(now, partition, fx).1.fetched(id, index, refused);
+            }
+        }
+    }
+
+    /// A timer that was set has run out.
+    pub fn on_timer(&mut self, now: Time, timer: &GroupTimer, fx: &mut GroupEffects) {
+        self.if_led(now, timer.partition(), fx, |shard, cx| shard.on_timer(timer, cx));
+    }
+
+    /// The broker leads `partition` from now on. True: the broker is to read its log and call
+    /// [`GroupCoordinator::on_loaded`]; false: only the leader epoch changed, and the coordinator goes on.
+    pub fn on_elected(&mut self, partition: i32, leader_epoch: LeaderEpoch, fx: &mut GroupEffects) -> bool {
+        let known = self.shards.get_mut(&partition);
+        let begins = known.is_none();
+        match known {
+            Some(shard) => Rc::make_mut(shard).leader_epoch = leader_epoch,
+            None => drop(self.shards.insert(partition, Rc::new(Shard::new(leader_epoch)))),
+        }
+        if begins {
+            fx.effects.event(Event::CoordinatorElected { broker: self.broker, partition, leader_epoch });
+        }
+        begins
+    }
+
+    /// The log of `partition` was read, in order, up to `log_end`. What is at or above `high_watermark` is known but
+    /// not yet told to anyone.
+    ///
+    /// # Errors
+    /// A record that cannot be read: the partition is not coordinated then (NOT_COORDINATOR).
+    pub fn on_loaded(
+        &mut self,
+        now: Time,
+        partition: i32,
+        records: impl Iterator<Item = LogRecord>,
+        log_end: Offset,
+        high_watermark: Offset,
+        fx: &mut GroupEffects,
+    ) -> Result<(), WireError> {
+        let mut result = Ok(());
+        self.if_led(now, partition, fx, |shard, cx| {
+            if shard.loading {
+                shard.on_high_watermark(high_watermark, cx);
+                result = shard.on_loaded(records, log_end, cx);
+            }
+        });
+        if result.is_err() {
+            self.shards.remove(&partition);
+        }
+        result
+    }
+
+    /// The broker does not lead `partition` any more.
+    pub fn on_resigned(&mut self, now: Time, partition: i32, fx: &mut GroupEffects) {
+        if let Some(shard) = self.shards.remove(&partition) {
+            Rc::unwrap_or_clone(shard).on_resigned(&mut self.context(now, partition, fx).1);
+        }
+    }
+
+    /// An append was taken into the log; its last record is at `last_offset`.
+    pub fn on_appended(
+        &mut self,
+        now: Time,
+        partition: i32,
+        token: u64,
+        last_offset: Offset,
+        fx: &mut GroupEffects,
+    ) {
+        self.if_led(now, partition, fx, |shard, cx| shard.on_appended(token, last_offset, cx));
+    }
+
+    /// An append was refused by the log with `error`, which clients are told as in R-GRP-3.
+    pub fn on_append_failed(
+        &mut self,
+        now: Time,
+        partition: i32,
+        token: u64,
+        error: ErrorCode,
+        fx: &mut GroupEffects,
+    ) {
+        self.if_led(now, partition, fx, |shard, cx| shard.on_append_failed(token, error, cx));
+    }
+
+    /// The high watermark of `partition` is `high_watermark` now.
+    pub fn on_high_watermark(
+        &mut self,
+        now: Time,
+        partition: i32,
+        high_watermark: Offset,
+        fx: &mut GroupEffects,
+    ) {
+        self.if_led(now, partition, fx, |shard, cx| shard.on_high_watermark(high_watermark, cx));
+    }
+
+    fn shard_state(&self, group: &m::GroupId) -> Result<i32, ErrorCode> {
+        let partition = self.partition_for(&GroupId::new(group));
+        match self.shards.get(&partition) {
+            None => Err(ErrorCode::NotCoordinator),
+            Some(shard) if shard.loading => Err(ErrorCode::CoordinatorLoadInProgress),
+            Some(_) => Ok(partition),
+        }
+    }
+
+    /// Works at the shard of `group`, which must be led here and loaded.
+    fn with_shard(
+        &mut self,
+        now: Time,
+        group: &m::GroupId,
+        fx: &mut GroupEffects,
+        work: impl FnOnce(&mut Shard, &mut Context<'_>),
+    ) -> Result<(), ErrorCode> {
+        let partition = self.shard_state(group)?;
+        self.if_led(now, partition, fx, work);
+        Ok(())
+    }
+
+    fn if_led(
+        &mut self,
+        now: Time,
+        partition: i32,
+        fx: &mut GroupEffects,
+        work: impl FnOnce(&mut Shard, &mut Context<'_>),
+    ) {
+        if let (Some(shard), mut cx) = self.context(now, partition, fx) {
+            work(Rc::make_mut(shard), &mut cx);
+        }
+    }
+
+    fn context<'a>(
+        &'a mut self,
+        now: Time,
+        partition: i32,
+        fx: &'a mut GroupEffects,
+    ) -> (Option<&'a mut Rc<Shard>>, Context<'a>) {
+        let GroupCoordinator { broker, config, random, shards, fetches } = self;
+        (shards.get_mut(&partition), Context { now, broker: *broker, partition, config, random, fetches, fx })
+    }
+}
+
+fn not_empty(group: &m::GroupId) -> Result<(), ErrorCode> {
+    if group.is_empty() { Err(ErrorCode::InvalidGroupId) } else { Ok(()) }
+}

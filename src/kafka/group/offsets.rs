@@ -1,0 +1,246 @@
+//! Committed offsets: OffsetCommit and OffsetFetch (R-GRP-36 to R-GRP-39).
+//!
+//! Mirrors `OffsetMetadataManager` and the checks of `KafkaApis` in front of it.
+//!
+//! **Invariant:** an offset is told to a client only when its record is below the high watermark.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use kafka_protocol::messages as m;
+use kafka_protocol::messages::offset_commit_request::OffsetCommitRequestPartition;
+use kafka_protocol::messages::offset_commit_response::{
+    OffsetCommitResponsePartition, OffsetCommitResponseTopic,
+};
+use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
+use kafka_protocol::messages::offset_fetch_response::{
+    OffsetFetchResponseGroup, OffsetFetchResponsePartitions, OffsetFetchResponseTopics,
+};
+use kafka_protocol::protocol::StrBytes;
+
+use super::classic::ClassicGroup;
+use super::config::GroupConfig;
+use super::context::Context;
+use crate::kafka::event::{Event, GroupState};
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::protocol::coordinator_records::{CoordinatorRecord, OffsetCommitValue, RecordKey};
+use crate::kafka::time::Time;
+use crate::kafka::types::{ClientName, GroupId, LeaderEpoch, Offset, Topic, TopicId, TopicPartition};
+
+/// One group's offsets by partition.
+pub type GroupOffsets = BTreeMap<TopicPartition, OffsetCommitValue>;
+
+/// All groups' offsets as of some point of the log.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Offsets(BTreeMap<GroupId, Rc<GroupOffsets>>);
+
+impl Offsets {
+    pub fn of(&self, group: &GroupId) -> Option<&Rc<GroupOffsets>> {
+        self.0.get(group)
+    }
+
+    /// Sets or, without a value, removes an offset; returns what was there.
+    pub fn set(
+        &mut self,
+        group: &GroupId,
+        tp: &TopicPartition,
+        value: Option<OffsetCommitValue>,
+    ) -> Option<OffsetCommitValue> {
+        let offsets = Rc::make_mut(self.0.entry(group.clone()).or_default());
+        let before = match value {
+            Some(value) => offsets.insert(tp.clone(), value),
+            None => offsets.remove(tp),
+        };
+        if offsets.is_empty() {
+            self.0.remove(group);
+        }
+        before
+    }
+}
+
+/// One offset set or removed by a record.
+#[derive(Clone, Debug)]
+pub(super) struct OffsetChange {
+    pub group: GroupId,
+    pub tp: TopicPartition,
+    pub before: Option<OffsetCommitValue>,
+    pub after: Option<OffsetCommitValue>,
+    /// Who committed it, if that was through this coordinator.
+    pub client: Option<ClientName>,
+}
+
+impl OffsetChange {
+    pub fn to_record(&self) -> CoordinatorRecord {
+        CoordinatorRecord {
+            key: RecordKey::OffsetCommit(self.group.clone(), self.tp.clone()).encode(),
+            value: self.after.as_ref().map(|value| value.encode(OffsetCommitValue::VERSION)),
+        }
+    }
+
+    /// The change is below the high watermark now. What an earlier coordinator wrote was its to tell.
+    pub fn told(&self, cx: &mut Context<'_>) {
+        let (group, tp) = (self.group.clone(), self.tp.clone());
+        match (&self.before, &self.after, &self.client) {
+            (_, Some(value), Some(client)) => {
+                let (offset, client) = (value.offset, client.clone());
+                cx.event(Event::OffsetCommitted { group, tp, offset, client });
+            }
+            (Some(_), None, _) => cx.event(Event::OffsetExpired { group, tp }),
+            _ => {}
+        }
+    }
+}
+
+/// The part of an OffsetCommit that names existing partitions, and the answer as far as it stands.
+pub(super) struct Commit {
+    pub partitions: Vec<(TopicPartition, TopicId, OffsetCommitRequestPartition)>,
+    pub response: m::OffsetCommitResponse,
+}
+
+impl Commit {
+    /// Partitions that do not exist are refused one by one (R-GRP-38).
+    pub fn of_existing(
+        request: &m::OffsetCommitRequest,
+        topics: &dyn Fn(&TopicPartition) -> Option<TopicId>,
+    ) -> Commit {
+        let mut commit = Commit { partitions: Vec::new(), response: m::OffsetCommitResponse::default() };
+        for topic in &request.topics {
+            let name = Topic::new(&topic.name);
+            for partition in &topic.partitions {
+                let tp = TopicPartition::new(&name, partition.partition_index);
+                match topics(&tp) {
+                    Some(topic_id) => commit.partitions.push((tp, topic_id, partition.clone())),
+                    None => commit.answer(&tp, ErrorCode::UnknownTopicOrPartition),
+                }
+            }
+        }
+        commit
+    }
+
+    pub fn answer(&mut self, tp: &TopicPartition, error: ErrorCode) {
+        let topics = &mut self.response.topics;
+        let known = topics.iter().position(|topic| &**topic.name == tp.topic.as_str());
+        let known = known.unwrap_or_else(|| {
+            topics.push(OffsetCommitResponseTopic::default().with_name(tp.topic.to_wire().into()));
+            topics.len() - 1
+        });
+        let partition = OffsetCommitResponsePartition::default()
+            .with_partition_index(tp.partition)
+            .with_error_code(error.code());
+        topics[known].partitions.push(partition);
+    }
+
+    /// Every existing partition with the same error.
+    pub fn refused(mut self, error: ErrorCode) -> m::OffsetCommitResponse {
+        for (tp, _, _) in std::mem::take(&mut self.partitions) {
+            self.answer(&tp, error);
+        }
+        self.response
+    }
+
+    /// The offsets to set; one whose metadata is too long is refused alone (R-GRP-38).
+    pub fn take_changes(
+        &mut self,
+        group: &GroupId,
+        client: &ClientName,
+        config: &GroupConfig,
+        now: Time,
+    ) -> Vec<OffsetChange> {
+        let mut changes = Vec::new();
+        for (tp, topic_id, partition) in std::mem::take(&mut self.partitions) {
+            let metadata = partition.committed_metadata.as_deref().unwrap_or_default();
+            // Java's length(): UTF-16 code units, whatever the setting's name says.
+            if metadata.encode_utf16().count() as i64 > i64::from(config.offset_metadata_max_bytes) {
+                self.answer(&tp, ErrorCode::OffsetMetadataTooLarge);
+                continue;
+            }
+            self.answer(&tp, ErrorCode::None);
+            let value = OffsetCommitValue {
+                offset: Offset(partition.committed_offset),
+                leader_epoch: LeaderEpoch(partition.committed_leader_epoch),
+                metadata: metadata.to_string(),
+                commit_timestamp_ms: now.wall_ms(),
+                expire_timestamp_ms: None,
+                topic_id: Some(topic_id),
+            };
+            let (group, client) = (group.clone(), Some(client.clone()));
+            changes.push(OffsetChange { group, tp, before: None, after: Some(value), client });
+        }
+        changes
+    }
+}
+
+impl ClassicGroup {
+    /// Who may commit (R-GRP-36): anyone without a generation while the group is empty, else a member of this one.
+    /// It need not own the partition (R-GRP-37).
+    pub(super) fn validate_commit(&self, request: &m::OffsetCommitRequest) -> Result<(), ErrorCode> {
+        let generation = request.generation_id_or_member_epoch;
+        let instance_id = request.group_instance_id.as_deref();
+        if generation < 0 && self.is(GroupState::Empty) {
+            return Ok(());
+        }
+        if generation < 0 && request.member_id.is_empty() && instance_id.is_none() {
+            return Err(ErrorCode::UnknownMemberId);
+        }
+        self.validate_member(&request.member_id, instance_id)?;
+        if generation != self.generation.0 {
+            Err(ErrorCode::IllegalGeneration)
+        } else if self.is(GroupState::CompletingRebalance) {
+            Err(ErrorCode::RebalanceInProgress)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// What `offsets` holds for the partitions that are asked for, or for all (R-GRP-39).
+pub(super) fn read(
+    offsets: Option<&Rc<GroupOffsets>>,
+    request: &OffsetFetchRequestGroup,
+) -> OffsetFetchResponseGroup {
+    let mut topics: Vec<OffsetFetchResponseTopics> = Vec::new();
+    let found = |tp: &TopicPartition| offsets.and_then(|offsets| offsets.get(tp));
+    match &request.topics {
+        Some(asked) => {
+            for topic in asked {
+                let name = Topic::new(&topic.name);
+                let partitions = topic.partition_indexes.iter().map(|&partition| {
+                    let tp = TopicPartition::new(&name, partition);
+                    fetched_partition(partition, found(&tp))
+                });
+                let partitions = partitions.collect();
+                topics.push(
+                    OffsetFetchResponseTopics::default()
+                        .with_name(topic.name.clone())
+                        .with_partitions(partitions),
+                );
+            }
+        }
+        None => {
+            for (tp, value) in offsets.into_iter().flat_map(|offsets| offsets.iter()) {
+                if topics.last().is_none_or(|topic| &**topic.name != tp.topic.as_str()) {
+                    topics.push(OffsetFetchResponseTopics::default().with_name(tp.topic.to_wire().into()));
+                }
+                if let Some(topic) = topics.last_mut() {
+                    topic.partitions.push(fetched_partition(tp.partition, Some(value)));
+                }
+            }
+        }
+    }
+    OffsetFetchResponseGroup::default().with_group_id(request.group_id.clone()).with_topics(topics)
+}
+
+fn fetched_partition(partition: i32, value: Option<&OffsetCommitValue>) -> OffsetFetchResponsePartitions {
+    let response = OffsetFetchResponsePartitions::default().with_partition_index(partition);
+    match value {
+        Some(value) => response
+            .with_committed_offset(value.offset.0)
+            .with_committed_leader_epoch(value.leader_epoch.0)
+            .with_metadata(Some(StrBytes::from_string(value.metadata.clone()))),
+        None => response.with_committed_offset(Offset::UNKNOWN.0),
+    }
+}
+
+pub(super) fn fetch_error(group: &m::GroupId, error: ErrorCode) -> OffsetFetchResponseGroup {
+    OffsetFetchResponseGroup::default().with_group_id(group.clone()).with_error_code(error.code())
+}

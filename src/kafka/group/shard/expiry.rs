@@ -1,0 +1,92 @@
+//! Forgetting offsets that nobody needs, and groups that have none (R-GRP-40, KIP-211).
+//!
+//! Mirrors `GroupCoordinatorShard.cleanupGroupMetadata` and `ClassicGroup.offsetExpirationCondition`.
+//!
+//! **Invariant:** an offset of a topic that a member consumes never expires.
+
+use std::rc::Rc;
+
+use super::Shard;
+use crate::kafka::event::{Event, GroupState};
+use crate::kafka::group::GroupTimer;
+use crate::kafka::group::classic::ClassicGroup;
+use crate::kafka::group::context::Context;
+use crate::kafka::group::offsets::OffsetChange;
+use crate::kafka::group::write::{Applied, Then, Write};
+use crate::kafka::protocol::coordinator_records::{CoordinatorRecord, OffsetCommitValue, RecordKey};
+use crate::kafka::types::{GroupId, TopicPartition};
+
+impl Shard {
+    pub(super) fn schedule_expiration(&self, cx: &mut Context<'_>) {
+        let at = cx.now.plus_ms(cx.config.offsets_retention_check_interval_ms);
+        cx.set_timer(GroupTimer::Expiration { partition: cx.partition }, at);
+    }
+
+    pub(super) fn expire(&mut self, cx: &mut Context<'_>) -> Option<Write> {
+        self.schedule_expiration(cx);
+        let mut write = Write { records: Vec::new(), applied: Applied::default(), then: Then::Nothing };
+        let ids: Vec<GroupId> = self.groups.keys().cloned().collect();
+        for id in ids {
+            if self.expire_offsets(&id, &mut write, cx) && self.groups[&id].is(GroupState::Empty) {
+                self.delete(&id, &mut write, cx);
+            }
+        }
+        if write.records.is_empty() { None } else { Some(write) }
+    }
+
+    /// True if the group has no offsets left.
+    fn expire_offsets(&mut self, id: &GroupId, write: &mut Write, cx: &Context<'_>) -> bool {
+        let Some(offsets) = self.newest.of(id).cloned() else { return true };
+        let expired = |(tp, value): &(&TopicPartition, &OffsetCommitValue)| {
+            is_expired(&self.groups[id], tp, value, cx.config.offsets_retention_ms, cx.now.wall_ms())
+        };
+        let gone: Vec<TopicPartition> = offsets.iter().filter(expired).map(|(tp, _)| tp.clone()).collect();
+        let none_left = gone.len() == offsets.len();
+        for tp in gone {
+            let before = self.newest.set(id, &tp, None);
+            let change = OffsetChange { group: id.clone(), tp, before, after: None, client: None };
+            write.records.push(change.to_record());
+            write.applied.changes.push(change);
+        }
+        none_left
+    }
+
+    fn delete(&mut self, id: &GroupId, write: &mut Write, cx: &mut Context<'_>) {
+        let Some(group) = self.groups.remove(id) else { return };
+        let key = RecordKey::GroupMetadata(id.clone()).encode();
+        write.records.push(CoordinatorRecord { key, value: None });
+        cx.event(Event::GroupStateChanged {
+            group: id.clone(),
+            from: group.state,
+            to: GroupState::Dead,
+            generation: group.generation,
+        });
+        write.applied.removed.push(group);
+    }
+}
+
+/// Without members the time since the group became Empty counts, and for a group that never had any, the time since the
+/// commit; with members, only topics that none of them consumes are forgotten, and only in a stable group.
+fn is_expired(
+    group: &Rc<ClassicGroup>,
+    tp: &TopicPartition,
+    value: &OffsetCommitValue,
+    retention_ms: i64,
+    now_ms: i64,
+) -> bool {
+    let since_ms = match group.state {
+        GroupState::Empty if group.protocol_type.is_some() => {
+            group.state_since_ms.unwrap_or(value.commit_timestamp_ms)
+        }
+        GroupState::Empty => value.commit_timestamp_ms,
+        GroupState::Stable => match group.subscribed_topics() {
+            Some(topics) if !topics.contains(&tp.topic) => value.commit_timestamp_ms,
+            _ => return false,
+        },
+        _ => return false,
+    };
+    match value.expire_timestamp_ms {
+        Some(expire_ms) => now_ms >= expire_ms,
+        None => now_ms - since_ms >= retention_ms,
+    }
+}

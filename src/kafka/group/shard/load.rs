@@ -1,0 +1,116 @@
+//! A coordinator taking over a partition of `__consumer_offsets`, and giving it up (R-GRP-3, R-GRP-4).
+//!
+//! Mirrors `CoordinatorLoaderImpl` and the replay of `GroupCoordinatorShard`.
+//!
+//! **Invariant:** after loading, the state is what the log says and nothing else.
+
+use std::rc::Rc;
+
+use super::{LogRecord, Shard, Waiting};
+use crate::kafka::event::{Event, RebalanceReason};
+use crate::kafka::group::GroupTimer;
+use crate::kafka::group::classic::{ClassicGroup, join_error, sync_error};
+use crate::kafka::group::context::Context;
+use crate::kafka::group::offsets::OffsetChange;
+use crate::kafka::group::write::{Applied, Then};
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::protocol::coordinator_records::{GroupMetadataValue, OffsetCommitValue, RecordKey};
+use crate::kafka::protocol::wire::WireError;
+use crate::kafka::types::{GroupId, MemberId, Offset};
+
+impl Shard {
+    /// Replays the log; members get a full session timeout (R-GRP-4). Records of other group protocols are skipped.
+    pub(in crate::kafka::group) fn on_loaded(
+        &mut self,
+        records: impl Iterator<Item = LogRecord>,
+        log_end: Offset,
+        cx: &mut Context<'_>,
+    ) -> Result<(), WireError> {
+        let mut count = 0;
+        for record in records {
+            count += 1;
+            self.replay(record, cx)?;
+        }
+        self.log_end = log_end;
+        self.loading = false;
+        let ids: Vec<GroupId> = self.groups.keys().cloned().collect();
+        cx.event(Event::CoordinatorLoaded {
+            broker: cx.broker,
+            partition: cx.partition,
+            records: count,
+            groups: ids.clone(),
+        });
+        for id in &ids {
+            let Some(group) = self.group_mut(id) else { continue };
+            for member in group.members.keys().cloned().collect::<Vec<_>>() {
+                group.renew_session(&member, cx);
+            }
+            if group.members.len() as i64 > i64::from(cx.config.max_size) {
+                let leader = group.leader.clone().unwrap_or_else(MemberId::unknown);
+                let leader = group.client_of(&leader);
+                let write = group.prepare_rebalance(RebalanceReason::GroupTooLarge, &leader, cx);
+                self.submit(write, cx);
+            }
+        }
+        self.schedule_expiration(cx);
+        self.settle(cx);
+        Ok(())
+    }
+
+    fn replay(&mut self, record: LogRecord, cx: &Context<'_>) -> Result<(), WireError> {
+        match RecordKey::decode(&record.key)? {
+            RecordKey::GroupMetadata(id) => match record.value {
+                Some(value) => {
+                    let group = ClassicGroup::from_record(id.clone(), GroupMetadataValue::decode(&value)?);
+                    self.groups.insert(id, Rc::new(group));
+                }
+                None => drop(self.groups.remove(&id)),
+            },
+            RecordKey::OffsetCommit(id, tp) => {
+                let value = record.value.as_deref().map(OffsetCommitValue::decode).transpose()?;
+                if value.is_some() && !self.groups.contains_key(&id) {
+                    self.groups.insert(id.clone(), Rc::new(ClassicGroup::new(id.clone(), cx.now)));
+                }
+                self.newest.set(&id, &tp, value.clone());
+                self.tokens += 1;
+                let change = OffsetChange { group: id, tp, before: None, after: value, client: None };
+                self.waiting.push_back(Waiting {
+                    token: self.tokens,
+                    last_offset: Some(record.offset),
+                    applied: Applied { changes: vec![change], ..Applied::default() },
+                    then: Then::Nothing,
+                });
+            }
+            RecordKey::Other(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Another broker leads the partition: whoever waits is sent there, and all timers end.
+    pub(in crate::kafka::group) fn on_resigned(mut self, cx: &mut Context<'_>) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            // A plan or a replacement that waits is answered below, at the members whose requests are parked.
+            let answer = matches!(waiting.then, Then::Answer { .. } | Then::Fetched { .. });
+            let then = if answer { waiting.then } else { Then::Nothing };
+            cx.cancel_timer(GroupTimer::Write { partition: cx.partition, token: waiting.token });
+            self.finish(then, Err(ErrorCode::NotCoordinator), cx);
+        }
+        for group in std::mem::take(&mut self.groups).into_values() {
+            for (id, member) in &group.members {
+                if let Some(to) = member.parked_join {
+                    cx.respond(to, join_error(id.as_str(), ErrorCode::NotCoordinator));
+                }
+                if let Some(to) = member.parked_sync {
+                    cx.respond(to, sync_error(ErrorCode::NotCoordinator));
+                }
+            }
+            for member in group.members.keys().chain(group.pending.keys()) {
+                cx.cancel_timer(cx.session_timer(&group.id, member));
+            }
+            cx.cancel_timer(cx.join_timer(&group.id));
+            cx.cancel_timer(cx.sync_timer(&group.id));
+        }
+        cx.cancel_timer(GroupTimer::Expiration { partition: cx.partition });
+        cx.event(Event::CoordinatorResigned { broker: cx.broker, partition: cx.partition });
+    }
+}

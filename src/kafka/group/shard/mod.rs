@@ -1,0 +1,380 @@
+//! One partition of `__consumer_offsets` at its coordinator: groups, offsets, and who waits for its log (R-GRP-4).
+//!
+//! Mirrors `CoordinatorRuntime` with its deferred events, and `GroupCoordinatorShard`.
+//!
+//! **Invariant:** waiting answers are given in log order, and none before everything written earlier is below the high
+//! watermark.
+
+mod load;
+mod expiry;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use kafka_protocol::messages as m;
+use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
+
+use super::classic::{ClassicGroup, Join, join_error, leave_result, sync_error};
+use super::context::Context;
+use super::offsets::{self, Commit, GroupOffsets, OffsetChange, Offsets};
+use super::write::{Applied, Then, Write, coordinator_error, offset_fetch_error, refused};
+use super::{Append, GroupTimer};
+use crate::kafka::effects::RequestId;
+use crate::kafka::event::{Event, GroupState};
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::types::{ClientName, GroupId, LeaderEpoch, MemberId, Offset};
+
+/// A record of the partition's log, as it is read back.
+#[derive(Clone, Debug)]
+pub struct LogRecord {
+    pub offset: Offset,
+    pub key: Bytes,
+    pub value: Option<Bytes>,
+}
+
+/// A request or timer that waits for the log.
+#[derive(Clone, Debug)]
+struct Waiting {
+    token: u64,
+    /// What has to be below the high watermark; unknown until the broker appended it.
+    last_offset: Option<Offset>,
+    applied: Applied,
+    then: Then,
+}
+
+#[derive(Clone, Debug)]
+pub struct Shard {
+    pub leader_epoch: LeaderEpoch,
+    /// The log is still being replayed; requests are answered COORDINATOR_LOAD_IN_PROGRESS.
+    pub loading: bool,
+    groups: BTreeMap<GroupId, Rc<ClassicGroup>>,
+    /// With what is written but not yet below the high watermark.
+    newest: Offsets,
+    /// Without it.
+    committed: Offsets,
+    log_end: Offset,
+    high_watermark: Offset,
+    waiting: VecDeque<Waiting>,
+    tokens: u64,
+}
+
+impl Shard {
+    pub(super) fn new(leader_epoch: LeaderEpoch) -> Shard {
+        Shard {
+            leader_epoch,
+            loading: true,
+            groups: BTreeMap::new(),
+            newest: Offsets::default(),
+            committed: Offsets::default(),
+            log_end: Offset::ZERO,
+            high_watermark: Offset::ZERO,
+            waiting: VecDeque::new(),
+            tokens: 0,
+        }
+    }
+
+    pub fn groups(&self) -> impl Iterator<Item = &Rc<ClassicGroup>> {
+        self.groups.values()
+    }
+
+    pub fn group(&self, id: &GroupId) -> Option<&Rc<ClassicGroup>> {
+        self.groups.get(id)
+    }
+
+    /// A group's offsets below the high watermark.
+    pub fn committed_offsets(&self, id: &GroupId) -> Option<&Rc<GroupOffsets>> {
+        self.committed.of(id)
+    }
+
+    /// How many answers and writes wait for the high watermark.
+    pub fn waiting(&self) -> i64 {
+        self.waiting.len() as i64
+    }
+
+    fn group_mut(&mut self, id: &GroupId) -> Option<&mut ClassicGroup> {
+        self.groups.get_mut(id).map(Rc::make_mut)
+    }
+
+    // Requests.
+
+    pub(super) fn join(&mut self, join: &Join<'_>, cx: &mut Context<'_>) {
+        let id = GroupId::new(&join.request.group_id);
+        let created = !self.groups.contains_key(&id);
+        if created && !join.request.member_id.is_empty() {
+            cx.respond(join.id, join_error(&join.request.member_id, ErrorCode::UnknownMemberId));
+            return;
+        }
+        let group =
+            self.groups.entry(id.clone()).or_insert_with(|| Rc::new(ClassicGroup::new(id.clone(), cx.now)));
+        let group = Rc::make_mut(group);
+        let empty = created.then(|| group.to_record(&Default::default()));
+        let write = group.join(join, cx);
+        let write = write.or_else(|| empty.map(|record| Write::new(record, Then::Nothing)));
+        self.submit(
+            write.map(|write| Write {
+                applied: Applied { created: created.then_some(id), ..Applied::default() },
+                ..write
+            }),
+            cx,
+        );
+    }
+
+    pub(super) fn sync(&mut self, id: RequestId, request: &m::SyncGroupRequest, cx: &mut Context<'_>) {
+        match self.group_mut(&GroupId::new(&request.group_id)) {
+            Some(group) => {
+                let write = group.sync(id, request, cx);
+                self.submit(write, cx);
+            }
+            None => cx.respond(id, sync_error(ErrorCode::UnknownMemberId)),
+        }
+    }
+
+    pub(super) fn heartbeat(&mut self, id: RequestId, request: &m::HeartbeatRequest, cx: &mut Context<'_>) {
+        let group = self.group_mut(&GroupId::new(&request.group_id));
+        let answer = |error: ErrorCode| m::HeartbeatResponse::default().with_error_code(error.code());
+        match group.ok_or(ErrorCode::UnknownMemberId).and_then(|group| group.heartbeat(request, cx)) {
+            Ok(error) => self.after_writes(Then::Answer { to: id, response: answer(error).into() }, cx),
+            Err(error) => cx.respond(id, answer(error)),
+        }
+    }
+
+    pub(super) fn leave(
+        &mut self,
+        id: RequestId,
+        client: &ClientName,
+        request: &m::LeaveGroupRequest,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(group) = self.group_mut(&GroupId::new(&request.group_id)) else {
+            let unknown =
+                request.members.iter().map(|member| leave_result(member, ErrorCode::UnknownMemberId));
+            cx.respond(id, m::LeaveGroupResponse::default().with_members(unknown.collect()));
+            return;
+        };
+        let (response, write) = group.leave(client, request, cx);
+        let then = Then::Answer { to: id, response: response.into() };
+        match write {
+            Some(write) => self.submit(Some(Write { then, ..write }), cx),
+            None => self.after_writes(then, cx),
+        }
+    }
+
+    pub(super) fn commit(
+        &mut self,
+        id: RequestId,
+        client: &ClientName,
+        request: &m::OffsetCommitRequest,
+        mut commit: Commit,
+        cx: &mut Context<'_>,
+    ) {
+        let group = GroupId::new(&request.group_id);
+        let created = !self.groups.contains_key(&group);
+        if let Err(error) = self.admit_commit(&group, request, cx) {
+            cx.event(Event::CommitRefused { group, error, client: client.clone() });
+            cx.respond(id, commit.refused(error));
+            return;
+        }
+        let mut changes = commit.take_changes(&group, client, cx.config, cx.now);
+        for change in &mut changes {
+            change.before = self.newest.set(&change.group, &change.tp, change.after.clone());
+        }
+        let records = changes.iter().map(OffsetChange::to_record).collect();
+        let then = Then::Answer { to: id, response: commit.response.into() };
+        let applied = Applied { changes, created: created.then_some(group), ..Applied::default() };
+        self.submit(Some(Write { records, applied, then }), cx);
+    }
+
+    /// Checks a commit, makes the group of one that uses no membership, and keeps the member's session (R-GRP-21).
+    fn admit_commit(
+        &mut self,
+        id: &GroupId,
+        request: &m::OffsetCommitRequest,
+        cx: &mut Context<'_>,
+    ) -> Result<(), ErrorCode> {
+        let Some(group) = self.group_mut(id) else {
+            if request.generation_id_or_member_epoch >= 0 {
+                return Err(ErrorCode::GroupIdNotFound);
+            }
+            self.groups.insert(id.clone(), Rc::new(ClassicGroup::new(id.clone(), cx.now)));
+            return Ok(());
+        };
+        group.validate_commit(request)?;
+        if matches!(group.state, GroupState::Stable | GroupState::PreparingRebalance) {
+            group.renew_session(&MemberId::new(&request.member_id), cx);
+        }
+        Ok(())
+    }
+
+    /// With `stable` the newest offsets, as soon as they are safe; otherwise those that are safe now (R-GRP-39).
+    pub(super) fn fetch(
+        &mut self,
+        to: RequestId,
+        index: i32,
+        request: &OffsetFetchRequestGroup,
+        stable: bool,
+        cx: &mut Context<'_>,
+    ) {
+        let id = GroupId::new(&request.group_id);
+        if stable {
+            let group = offsets::read(self.newest.of(&id), request);
+            self.after_writes(Then::Fetched { to, index, group }, cx);
+        } else {
+            cx.fetched(to, index, offsets::read(self.committed.of(&id), request));
+        }
+    }
+
+    // Timers.
+
+    pub(super) fn on_timer(&mut self, timer: &GroupTimer, cx: &mut Context<'_>) {
+        let write = match timer {
+            GroupTimer::Session { group, member, .. } => {
+                self.group_mut(group).and_then(|group| group.on_session_timer(member, cx))
+            }
+            GroupTimer::Join { group, .. } => self.group_mut(group).and_then(|group| group.on_join_timer(cx)),
+            GroupTimer::Sync { group, .. } => self.group_mut(group).and_then(|group| group.on_sync_timer(cx)),
+            GroupTimer::Write { token, .. } => {
+                self.give_up_waiting(*token, cx);
+                None
+            }
+            GroupTimer::Expiration { .. } => self.expire(cx),
+        };
+        self.submit(write, cx);
+    }
+
+    // The log.
+
+    fn submit(&mut self, write: Option<Write>, cx: &mut Context<'_>) {
+        let Some(Write { records, applied, then }) = write else { return };
+        if records.is_empty() {
+            return self.after_writes(then, cx);
+        }
+        let token = self.wait(None, applied, then, cx);
+        cx.append(Append { partition: cx.partition, token, records });
+    }
+
+    /// A read of the state: it is answered once everything that it may have seen is safe.
+    fn after_writes(&mut self, then: Then, cx: &mut Context<'_>) {
+        if self.waiting.is_empty() && self.high_watermark >= self.log_end {
+            return self.finish(then, Ok(()), cx);
+        }
+        assert!(
+            self.waiting.back().is_none_or(|last| last.last_offset.is_some()),
+            "an append is carried out before the next request is handed in"
+        );
+        self.wait(Some(self.log_end + -1), Applied::default(), then, cx);
+    }
+
+    fn wait(
+        &mut self,
+        last_offset: Option<Offset>,
+        applied: Applied,
+        then: Then,
+        cx: &mut Context<'_>,
+    ) -> u64 {
+        self.tokens += 1;
+        let token = self.tokens;
+        if !matches!(then, Then::Nothing) {
+            let at = cx.now.plus_ms(cx.config.offsets_commit_timeout_ms);
+            cx.set_timer(GroupTimer::Write { partition: cx.partition, token }, at);
+        }
+        self.waiting.push_back(Waiting { token, last_offset, applied, then });
+        token
+    }
+
+    pub(super) fn on_appended(&mut self, token: u64, last_offset: Offset, cx: &mut Context<'_>) {
+        if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.token == token) {
+            waiting.last_offset = Some(last_offset);
+        }
+        self.log_end = self.log_end.max(last_offset + 1);
+        self.settle(cx);
+    }
+
+    /// Takes back what was done in the expectation of the write.
+    pub(super) fn on_append_failed(&mut self, token: u64, error: ErrorCode, cx: &mut Context<'_>) {
+        let Some(place) = self.waiting.iter().position(|waiting| waiting.token == token) else { return };
+        let Some(failed) = self.waiting.remove(place) else { return };
+        if let Some(OffsetChange { group, client: Some(client), .. }) = failed.applied.changes.first() {
+            let (group, client) = (group.clone(), client.clone());
+            cx.event(Event::CommitRefused { group, error: coordinator_error(error), client });
+        }
+        for change in failed.applied.changes.into_iter().rev() {
+            self.newest.set(&change.group, &change.tp, change.before);
+        }
+        if let Some(mut group) = failed.applied.created.and_then(|id| self.groups.remove(&id)) {
+            for member in Rc::make_mut(&mut group).members.values_mut() {
+                if let Some(to) = member.parked_join.take() {
+                    cx.respond(to, join_error("", coordinator_error(error)));
+                }
+            }
+        }
+        for group in failed.applied.removed {
+            self.groups.insert(group.id.clone(), group);
+        }
+        self.finish_waiting(token, failed.then, Err(error), cx);
+    }
+
+    pub(super) fn on_high_watermark(&mut self, high_watermark: Offset, cx: &mut Context<'_>) {
+        self.high_watermark = self.high_watermark.max(high_watermark);
+        self.settle(cx);
+    }
+
+    fn settle(&mut self, cx: &mut Context<'_>) {
+        let safe =
+            |waiting: &Waiting, below: Offset| waiting.last_offset.is_some_and(|offset| offset < below);
+        while let Some(settled) = self.waiting.pop_front_if(|waiting| safe(waiting, self.high_watermark)) {
+            for change in settled.applied.changes {
+                change.told(cx);
+                self.committed.set(&change.group, &change.tp, change.after);
+            }
+            self.finish_waiting(settled.token, settled.then, Ok(()), cx);
+        }
+    }
+
+    /// The write took too long: its sender is told so, while the records may still become safe (R-GRP-3).
+    fn give_up_waiting(&mut self, token: u64, cx: &mut Context<'_>) {
+        if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.token == token) {
+            let then = std::mem::replace(&mut waiting.then, Then::Nothing);
+            self.finish(then, Err(ErrorCode::RequestTimedOut), cx);
+        }
+    }
+
+    fn finish_waiting(
+        &mut self,
+        token: u64,
+        then: Then,
+        result: Result<(), ErrorCode>,
+        cx: &mut Context<'_>,
+    ) {
+        if !matches!(then, Then::Nothing) {
+            cx.cancel_timer(GroupTimer::Write { partition: cx.partition, token });
+            self.finish(then, result, cx);
+        }
+    }
+
+    fn finish(&mut self, then: Then, result: Result<(), ErrorCode>, cx: &mut Context<'_>) {
+        match then {
+            Then::Nothing => {}
+            Then::Answer { to, response } => match result {
+                Ok(()) => cx.respond(to, response),
+                Err(error) => cx.respond(to, refused(response, coordinator_error(error))),
+            },
+            Then::Fetched { to, index, group } => match result {
+                Ok(()) => cx.fetched(to, index, group),
+                Err(error) => {
+                    cx.fetched(to, index, offsets::fetch_error(&group.group_id, offset_fetch_error(error)));
+                }
+            },
+            Then::AssignmentStored { group, generation, plan } => {
+                if let Some(group) = self.group_mut(&group) {
+                    group.on_plan_stored(generation, &plan, result.map_err(coordinator_error), cx);
+                }
+            }
+            Then::StaticReplaced { group, new, old } => {
+                if let Some(group) = self.group_mut(&group) {
+                    group.on_static_replaced(&new, &old, result.map_err(coordinator_error), cx);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What a handler wants written to `__consumer_offsets`, and what follows once that is safe (R-GRP-4).
+//!
+//! Mirrors `CoordinatorResult` with its append future, and `CoordinatorOperationExceptionHelper`.
+//!
+//! **Invariant:** what follows happens once: when the records are below the high watermark, or when that failed.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use kafka_protocol::messages::offset_fetch_response::OffsetFetchResponseGroup;
+
+use super::classic::{ClassicGroup, Member};
+use super::offsets::OffsetChange;
+use crate::kafka::effects::RequestId;
+use crate::kafka::protocol::coordinator_records::CoordinatorRecord;
+use crate::kafka::protocol::{ErrorCode, Response};
+use crate::kafka::types::{Generation, GroupId, MemberId};
+
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Write {
+    pub records: Vec<CoordinatorRecord>,
+    pub applied: Applied,
+    pub then: Then,
+}
+
+/// What was done already in the expectation that the write succeeds; taken back if the append fails.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Applied {
+    pub changes: Vec<OffsetChange>,
+    pub created: Option<GroupId>,
+    pub removed: Vec<Rc<ClassicGroup>>,
+}
+
+impl Write {
+    pub fn new(record: CoordinatorRecord, then: Then) -> Write {
+        Write { records: vec![record], applied: Applied::default(), then }
+    }
+}
+
+/// What waits for a write.
+#[derive(Clone, Debug)]
+pub(super) enum Then {
+    Nothing,
+    Answer {
+        to: RequestId,
+        response: Response,
+    },
+    /// One group's part of an OffsetFetch answer.
+    Fetched {
+        to: RequestId,
+        index: i32,
+        group: OffsetFetchResponseGroup,
+    },
+    /// The leader's plan: the group becomes Stable with it (R-GRP-18).
+    AssignmentStored {
+        group: GroupId,
+        generation: Generation,
+        plan: BTreeMap<MemberId, Bytes>,
+    },
+    /// A static member came back under a new id (R-GRP-25).
+    StaticReplaced {
+        group: GroupId,
+        new: MemberId,
+        old: Member,
+    },
+}
+
+/// The error that a client sees when a write failed with `error` (R-GRP-3).
+pub fn coordinator_error(error: ErrorCode) -> ErrorCode {
+    use ErrorCode::*;
+    match error {
+        UnknownTopicOrPartition | NotEnoughReplicas | RequestTimedOut => CoordinatorNotAvailable,
+        NotLeaderOrFollower | KafkaStorageError => NotCoordinator,
+        MessageTooLarge | RecordListTooLarge | InvalidFetchSize => UnknownServerError,
+        other => other,
+    }
+}
+
+/// The same for OffsetFetch: older consumers do not know COORDINATOR_NOT_AVAILABLE as its answer.
+pub fn offset_fetch_error(error: ErrorCode) -> ErrorCode {
+    use ErrorCode::*;
+    match error {
+        UnknownTopicOrPartition | NotEnoughReplicas | RequestTimedOut => NotCoordinator,
+        other => coordinator_error(other),
+    }
+}
+
+/// `response` turned into the refusal of the same request.
+pub(super) fn refused(response: Response, error: ErrorCode) -> Response {
+    let code = error.code();
+    match response {
+        Response::Heartbeat(body) => body.with_error_code(code).into(),
+        Response::LeaveGroup(body) => body.with_error_code(code).with_members(Vec::new()).into(),
+        Response::OffsetCommit(mut body) => {
+            let partitions = body.topics.iter_mut().flat_map(|topic| &mut topic.partitions);
+            partitions.filter(|partition| partition.error_code == 0).for_each(|p| p.error_code = code);
+            body.into()
+        }
+        other => unreachable!("{:?} does not wait for a write by itself", other.api()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_write_is_told_as_a_coordinator_error_r_grp_3() {
+        use ErrorCode::*;
+        let check = |append, commit, fetch| {
+            assert_eq!((coordinator_error(append), offset_fetch_error(append)), (commit, fetch), "{append}");
+        };
+        check(UnknownTopicOrPartition, CoordinatorNotAvailable, NotCoordinator);
+        check(NotEnoughReplicas, CoordinatorNotAvailable, NotCoordinator);
+        check(RequestTimedOut, CoordinatorNotAvailable, NotCoordinator);
+        check(NotLeaderOrFollower, NotCoordinator, NotCoordinator);
+        check(KafkaStorageError, NotCoordinator, NotCoordinator);
+        check(MessageTooLarge, UnknownServerError, UnknownServerError);
+        check(RecordListTooLarge, UnknownServerError, UnknownServerError);
+        check(CoordinatorLoadInProgress, CoordinatorLoadInProgress, CoordinatorLoadInProgress);
+    }
+}

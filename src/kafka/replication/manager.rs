@@ -1,0 +1,277 @@
+//! All replicas of one broker, and what a change in one of them sets in motion.
+//!
+//! Mirrors `ReplicaManager` (R-REPL-11, 21, 35, 39).
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::fetcher::Fetcher;
+use super::leader::Judgement;
+use super::partition::{Partition, Role};
+use super::purgatory::{OperationId, Purgatory};
+use crate::kafka::broker::timer::BrokerTimer;
+use crate::kafka::config::{BrokerConfig, TopicConfig};
+use crate::kafka::controller::image::{ClusterImage, PartitionRegistration};
+use crate::kafka::effects::Effects;
+use crate::kafka::event::{Event, TruncationReason};
+use crate::kafka::log::Log;
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition};
+
+/// What a broker's disk holds; it outlives the process. After a kill the page cache is written out by the system, so
+/// nothing that was appended is missing; the high watermark is what was last checkpointed.
+#[derive(Clone, Debug, Default)]
+pub struct Disk {
+    pub logs: BTreeMap<TopicPartition, (TopicId, Log)>,
+    pub high_watermarks: BTreeMap<TopicPartition, Offset>,
+}
+
+/// The step at hand: when it happens, what the broker knows of the cluster, and where its effects go.
+pub struct Step<'a> {
+    pub now: Time,
+    pub image: &'a ClusterImage,
+    pub fx: &'a mut Effects<BrokerTimer>,
+}
+
+/// What the rest of the broker has to hear of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    HighWatermark { tp: TopicPartition, offset: Offset },
+    Elected { tp: TopicPartition, leader_epoch: LeaderEpoch },
+    Resigned { tp: TopicPartition },
+    /// The leader wants another in-sync set.
+    IsrWanted { tp: TopicPartition },
+}
+
+#[derive(Clone, Debug)]
+pub struct ReplicaManager {
+    pub(super) me: BrokerId,
+    pub(super) config: Rc<BrokerConfig>,
+    pub(super) partitions: BTreeMap<TopicPartition, Rc<Partition>>,
+    pub(super) purgatory: Purgatory,
+    pub(super) fetchers: BTreeMap<BrokerId, Fetcher>,
+    checkpoints: BTreeMap<TopicPartition, Offset>,
+    notices: Vec<Notice>,
+}
+
+impl ReplicaManager {
+    /// Takes over what a disk holds.
+    pub fn new(me: BrokerId, config: Rc<BrokerConfig>, disk: Disk) -> ReplicaManager {
+        let unread = Rc::new(TopicConfig::default());
+        let mut partitions = BTreeMap::new();
+        for (tp, (topic_id, mut log)) in disk.logs {
+            log.restore(disk.high_watermarks.get(&tp).copied().unwrap_or(Offset::ZERO));
+            partitions.insert(tp.clone(), Rc::new(Partition::new(tp, topic_id, log, unread.clone())));
+        }
+        ReplicaManager {
+            me,
+            config,
+            partitions,
+            purgatory: Purgatory::default(),
+            fetchers: BTreeMap::new(),
+            checkpoints: disk.high_watermarks,
+            notices: Vec::new(),
+        }
+    }
+
+    pub fn into_disk(self) -> Disk {
+        let logs = self.partitions.into_iter().map(|(tp, partition)| {
+            let partition = Rc::unwrap_or_clone(partition);
+            (tp, (partition.topic_id, partition.log))
+        });
+        Disk { logs: logs.collect(), high_watermarks: self.checkpoints }
+    }
+
+    pub fn partition(&self, tp: &TopicPartition) -> Option<&Rc<Partition>> {
+        self.partitions.get(tp)
+    }
+
+    pub fn partitions(&self) -> impl Iterator<Item = &Rc<Partition>> {
+        self.partitions.values()
+    }
+
+    pub fn purgatory(&self) -> &Purgatory {
+        &self.purgatory
+    }
+
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    pub(super) fn notice(&mut self, notice: Notice) {
+        self.notices.push(notice);
+    }
+
+    pub(super) fn judgement<'a>(&self, step: &Step<'a>) -> Judgement<'a> {
+        Judgement { now: step.now, image: step.image, lag_time_max_ms: self.config.replica_lag_time_max_ms }
+    }
+
+    pub(super) fn edit(&mut self, tp: &TopicPartition) -> Option<&mut Partition> {
+        self.partitions.get_mut(tp).map(Rc::make_mut)
+    }
+
+    /// A partition that a request names, or why this broker cannot serve it.
+    pub(super) fn find(&self, tp: &TopicPartition, image: &ClusterImage) -> Result<&Partition, ErrorCode> {
+        match self.partitions.get(tp) {
+            Some(partition) if partition.role != Role::Unknown => Ok(partition),
+            _ if image.partition(tp).is_some() => Err(ErrorCode::NotLeaderOrFollower),
+            _ => Err(ErrorCode::UnknownTopicOrPartition),
+        }
+    }
+
+    /// Carries out what the metadata log says of one partition that this broker holds a replica of.
+    pub fn apply(&mut self, tp: &TopicPartition, registration: &PartitionRegistration, step: &mut Step<'_>) {
+        let Some(topic) = step.image.topic(&tp.topic) else { return };
+        let config = Rc::new(step.image.topic_config(&tp.topic));
+        let me = self.me;
+        let partition = self.partitions.entry(tp.clone()).or_insert_with(|| {
+            Rc::new(Partition::new(tp.clone(), topic.id, Log::new(), config.clone()))
+        });
+        // R-REPL-27
+        if registration.partition_epoch < partition.partition_epoch {
+            return;
+        }
+        let partition = Rc::make_mut(partition);
+        partition.config = config;
+        let was_leader = partition.is_leader();
+        if registration.leader == me {
+            let new_epoch = partition.make_leader(me, registration, step.now);
+            let leader_epoch = registration.leader_epoch;
+            if new_epoch {
+                let (broker, tp, start_offset) = (me, tp.clone(), partition.log.log_end_offset());
+                step.fx.event(Event::BecameLeader { broker, tp: tp.clone(), leader_epoch, start_offset });
+                self.notice(Notice::Elected { tp, leader_epoch });
+            }
+            self.stop_fetching(tp);
+            self.advance_high_watermark(tp, step);
+            self.complete(tp, step);
+        } else {
+            let start_anew = partition.make_follower(registration);
+            if was_leader {
+                self.notice(Notice::Resigned { tp: tp.clone() });
+                self.complete(tp, step);
+            }
+            if start_anew {
+                let (broker, leader, leader_epoch) = (me, registration.leader, registration.leader_epoch);
+                step.fx.event(Event::BecameFollower { broker, tp: tp.clone(), leader_epoch, leader });
+                self.start_fetching(tp, step);
+            }
+        }
+    }
+
+    /// Another value of a topic's config, without a change of its partitions.
+    pub fn apply_config(&mut self, tp: &TopicPartition, step: &mut Step<'_>) {
+        let config = Rc::new(step.image.topic_config(&tp.topic));
+        let Some(partition) = self.edit(tp) else { return };
+        partition.config = config;
+        self.advance_high_watermark(tp, step);
+        self.complete(tp, step);
+    }
+
+    /// R-REPL-35: fetching starts at the own log end; without a known epoch, at the high watermark.
+    fn start_fetching(&mut self, tp: &TopicPartition, step: &mut Step<'_>) {
+        self.stop_fetching(tp);
+        let broker = self.me;
+        let Some(partition) = self.edit(tp) else { return };
+        let Role::Follower { leader } = partition.role else { return };
+        if partition.log.leader_epochs().is_empty() {
+            let (from, to) = (partition.log.log_end_offset(), partition.log.high_watermark());
+            if partition.log.truncate_to(to) {
+                let reason = TruncationReason::NoEpochKnown;
+                step.fx.event(Event::Truncated { broker, tp: tp.clone(), from, to, reason });
+            }
+        }
+        // R-REPL-39
+        if leader.is_some() {
+            self.fetchers.entry(leader).or_default().add(tp.clone());
+        }
+    }
+
+    fn stop_fetching(&mut self, tp: &TopicPartition) {
+        for fetcher in self.fetchers.values_mut() {
+            fetcher.remove(tp);
+        }
+    }
+
+    /// R-REPL-14. Tells of an advance and completes what waited for it.
+    pub(super) fn advance_high_watermark(&mut self, tp: &TopicPartition, step: &mut Step<'_>) -> bool {
+        let judge = self.judgement(step);
+        let broker = self.me;
+        let Some(partition) = self.edit(tp) else { return false };
+        let Some(from) = partition.maybe_advance_high_watermark(judge) else { return false };
+        let to = partition.log.high_watermark();
+        step.fx.event(Event::HighWatermarkAdvanced { broker, tp: tp.clone(), leader: true, from, to });
+        self.notice(Notice::HighWatermark { tp: tp.clone(), offset: to });
+        true
+    }
+
+    /// Tries everything that waits for something of this partition.
+    pub(super) fn complete(&mut self, tp: &TopicPartition, step: &mut Step<'_>) {
+        for id in self.purgatory.watching(tp) {
+            self.try_complete(id, step);
+        }
+    }
+
+    fn try_complete(&mut self, id: OperationId, step: &mut Step<'_>) {
+        use super::purgatory::Operation;
+        match self.purgatory.get(id) {
+            Some(Operation::Produce(_)) => self.try_complete_produce(id, step),
+            Some(Operation::Fetch(_)) => self.try_complete_fetch(id, step),
+            None => {}
+        }
+    }
+
+    /// An operation has waited until its deadline: it is answered with what there is.
+    pub fn expire(&mut self, id: OperationId, step: &mut Step<'_>) {
+        use super::purgatory::Operation;
+        match self.purgatory.remove(id) {
+            Some(Operation::Produce(produce)) => step.fx.respond(produce.request, produce.response),
+            Some(Operation::Fetch(fetch)) => self.answer_fetch(&fetch, step),
+            None => {}
+        }
+    }
+
+    /// R-REPL-21.
+    pub fn check_isr(&mut self, step: &mut Step<'_>) {
+        let judge = self.judgement(step);
+        let me = self.me;
+        let lagging = |partition: &Partition| {
+            let out = partition.leader()?.out_of_sync(me, partition.log.log_end_offset(), judge);
+            (!out.is_empty()).then(|| (partition.tp.clone(), out))
+        };
+        let found: Vec<_> = self.partitions.values().filter_map(|partition| lagging(partition)).collect();
+        for (tp, out_of_sync) in found {
+            if let Some(leader) = self.edit(&tp).and_then(Partition::leader_mut) {
+                leader.shrink(out_of_sync);
+                self.notice(Notice::IsrWanted { tp });
+            }
+        }
+    }
+
+    /// The controller committed the in-sync set that was asked for (R-REPL-26).
+    pub fn isr_committed(&mut self, tp: &TopicPartition, isr: Vec<BrokerId>, partition_epoch: i32, step: &mut Step<'_>) {
+        let Some(partition) = self.edit(tp) else { return };
+        if partition_epoch < partition.partition_epoch.0 {
+            return;
+        }
+        partition.partition_epoch.0 = partition_epoch;
+        let Some(leader) = partition.leader_mut() else { return };
+        leader.commit_isr(isr);
+        self.advance_high_watermark(tp, step);
+        self.complete(tp, step);
+    }
+
+    /// The request is given up without a retry (R-REPL-26).
+    pub fn isr_reverted(&mut self, tp: &TopicPartition) {
+        if let Some(leader) = self.edit(tp).and_then(Partition::leader_mut) {
+            leader.isr.revert();
+        }
+    }
+
+    /// Writes every high watermark to disk.
+    pub fn checkpoint(&mut self) {
+        let marks = self.partitions.values().map(|partition| (partition.tp.clone(), partition.log.high_watermark()));
+        self.checkpoints = marks.collect();
+    }
+}

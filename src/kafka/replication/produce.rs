@@ -1,0 +1,291 @@
+//! Writes: a client's Produce request, and what the broker itself writes to the logs it leads.
+//!
+//! Mirrors `ReplicaManager.appendRecords` and `DelayedProduce` (R-REPL-28 to 33).
+
+use bytes::Bytes;
+use kafka_protocol::messages::produce_request::PartitionProduceData;
+use kafka_protocol::messages::produce_response::{
+    BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, PartitionProduceResponse, TopicProduceResponse,
+};
+use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
+
+use super::manager::{ReplicaManager, Step};
+use super::purgatory::{DelayedProduce, Operation, OperationId, PendingAcks};
+use crate::kafka::broker::timer::BrokerTimer;
+use crate::kafka::controller::image::ClusterImage;
+use crate::kafka::effects::{Effect, RequestId};
+use crate::kafka::event::Event;
+use crate::kafka::log::{AppendError, Appended, Origin};
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::protocol::metadata_records::{PORT, host};
+use crate::kafka::types::{LeaderEpoch, Offset, TopicId, TopicPartition};
+
+const ACKS_ALL: i16 = -1;
+
+/// Topics that only brokers write to (R-INT-1, R-LOG-23).
+pub fn is_internal(topic: &str) -> bool {
+    matches!(topic, "__consumer_offsets" | "__transaction_state" | "__share_group_state")
+}
+
+/// What became of one partition's batch.
+struct Outcome {
+    tp: TopicPartition,
+    topic_id: TopicId,
+    leader_epoch: LeaderEpoch,
+    result: Result<Appended, AppendFailure>,
+}
+
+#[derive(Debug)]
+enum AppendFailure {
+    Code(ErrorCode),
+    Log(AppendError),
+}
+
+impl AppendFailure {
+    fn code(&self) -> ErrorCode {
+        match self {
+            AppendFailure::Code(code) => *code,
+            AppendFailure::Log(error) => error.code(),
+        }
+    }
+}
+
+impl ReplicaManager {
+    pub fn produce(&mut self, id: RequestId, request: &ProduceRequest, step: &mut Step<'_>) {
+        let mut outcomes = Vec::new();
+        for topic in &request.topic_data {
+            for partition in &topic.partition_data {
+                outcomes.push(self.produce_one(TopicId(topic.topic_id), partition, request.acks, step));
+            }
+        }
+        if request.acks == 0 {
+            let failed = outcomes.iter().any(|outcome| outcome.result.is_err());
+            step.fx.push(if failed { Effect::Hangup(id) } else { Effect::NoResponse(id) });
+        } else {
+            self.answer_or_park(id, request, &outcomes, step);
+        }
+        // The appends may complete fetches, and with a set of one the write itself.
+        for outcome in outcomes.iter().filter(|outcome| outcome.result.is_ok()) {
+            self.complete(&outcome.tp, step);
+        }
+    }
+
+    fn produce_one(
+        &mut self,
+        topic_id: TopicId,
+        data: &PartitionProduceData,
+        acks: i16,
+        step: &mut Step<'_>,
+    ) -> Outcome {
+        let name = step.image.topic_name(topic_id).cloned();
+        let tp = name.map(|name| TopicPartition::new(&name, data.index));
+        let Some(tp) = tp else {
+            let tp = TopicPartition::new(&"".into(), data.index);
+            let result = Err(AppendFailure::Code(ErrorCode::UnknownTopicId));
+            return Outcome { tp, topic_id, leader_epoch: LeaderEpoch::NONE, result };
+        };
+        let records = data.records.clone().unwrap_or_default();
+        let result = if !matches!(acks, ACKS_ALL | 0 | 1) {
+            Err(AppendFailure::Code(ErrorCode::InvalidRequiredAcks))
+        } else if is_internal(tp.topic.as_str()) {
+            Err(AppendFailure::Code(ErrorCode::InvalidTopicException))
+        } else {
+            self.append(&tp, records, Origin::Client, acks == ACKS_ALL, step)
+        };
+        if let Err(failure) = &result {
+            let error = failure.code();
+            step.fx.event(Event::ProduceRefused { broker: self.me, tp: tp.clone(), error });
+        }
+        let leader_epoch = self.partition(&tp).map_or(LeaderEpoch::NONE, |partition| partition.leader_epoch);
+        Outcome { tp, topic_id, leader_epoch, result }
+    }
+
+    /// Appends one batch to a log that this broker leads (R-REPL-30: acks=all needs enough replicas in sync).
+    fn append(
+        &mut self,
+        tp: &TopicPartition,
+        records: Bytes,
+        origin: Origin,
+        acks_all: bool,
+        step: &mut Step<'_>,
+    ) -> Result<Appended, AppendFailure> {
+        let leader = self.find(tp, step.image).and_then(|partition| {
+            let leader = partition.check_leader(None)?;
+            let too_few = acks_all && leader.is_under_min_isr(partition.min_isr());
+            if too_few { Err(ErrorCode::NotEnoughReplicas) } else { Ok(()) }
+        });
+        leader.map_err(AppendFailure::Code)?;
+        let broker = self.me;
+        let partition = self.edit(tp).expect("found above");
+        let (limits, leader_epoch) = (partition.append_limits(), partition.leader_epoch);
+        let appended = partition.log.append_as_leader(step.now, records, leader_epoch, origin, &limits);
+        let appended = appended.map_err(AppendFailure::Log)?;
+        let Appended { base_offset, last_offset, producer, base_sequence, .. } = appended;
+        if appended.duplicate {
+            let tp = tp.clone();
+            step.fx.event(Event::DuplicateBatch { broker, tp, producer, base_sequence, base_offset });
+            return Ok(appended);
+        }
+        step.fx.event(Event::Appended {
+            broker,
+            tp: tp.clone(),
+            leader_epoch,
+            base_offset,
+            last_offset,
+            producer,
+            base_sequence,
+        });
+        self.advance_high_watermark(tp, step);
+        Ok(appended)
+    }
+
+    /// What a coordinator writes to its own partition, as acks=all does. The write's last offset.
+    pub fn append_as_coordinator(
+        &mut self,
+        tp: &TopicPartition,
+        records: Bytes,
+        step: &mut Step<'_>,
+    ) -> Result<Offset, ErrorCode> {
+        let appended = self.append(tp, records, Origin::Coordinator, true, step);
+        let appended = appended.map_err(|failure| failure.code())?;
+        self.complete(tp, step);
+        Ok(appended.last_offset)
+    }
+
+    fn answer_or_park(
+        &mut self,
+        id: RequestId,
+        request: &ProduceRequest,
+        outcomes: &[Outcome],
+        step: &mut Step<'_>,
+    ) {
+        let mut response = ProduceResponse::default();
+        let mut pending = Vec::new();
+        for outcome in outcomes {
+            let mut answer = answer(outcome, step.image, &mut response.node_endpoints);
+            if request.acks == ACKS_ALL
+                && let Ok(appended) = &outcome.result
+            {
+                answer.error_code = ErrorCode::RequestTimedOut.code();
+                pending.push(PendingAcks {
+                    tp: outcome.tp.clone(),
+                    topic_id: outcome.topic_id,
+                    leader_epoch: outcome.leader_epoch,
+                    required: appended.last_offset + 1,
+                });
+            }
+            push_answer(&mut response, outcome.topic_id, answer);
+        }
+        if pending.is_empty() {
+            return step.fx.respond(id, response);
+        }
+        let watched = pending.iter().map(|pending| pending.tp.clone()).collect();
+        let deadline = step.now.plus_ms(request.timeout_ms.into());
+        let operation = Operation::Produce(DelayedProduce { request: id, response, pending });
+        let operation = self.purgatory.park(operation, watched, deadline);
+        step.fx.set_timer(BrokerTimer::Operation(operation), deadline);
+        self.try_complete_produce(operation, step);
+    }
+
+    pub(super) fn try_complete_produce(&mut self, id: OperationId, step: &mut Step<'_>) {
+        let partitions = &self.partitions;
+        let Some(Operation::Produce(produce)) = self.purgatory.get_mut(id) else { return };
+        let (response, image) = (&mut produce.response, step.image);
+        produce.pending.retain(|pending| {
+            let partition = partitions.get(&pending.tp);
+            let outcome = partition.map_or(Some(ErrorCode::NotLeaderOrFollower), |partition| {
+                partition.acks_all_outcome(pending.leader_epoch, pending.required)
+            });
+            if let Some(error) = outcome {
+                settle(response, pending, error, image);
+            }
+            outcome.is_none()
+        });
+        if produce.pending.is_empty()
+            && let Some(Operation::Produce(produce)) = self.purgatory.remove(id)
+        {
+            step.fx.cancel_timer(BrokerTimer::Operation(id));
+            step.fx.respond(produce.request, produce.response);
+        }
+    }
+}
+
+fn push_answer(response: &mut ProduceResponse, topic_id: TopicId, answer: PartitionProduceResponse) {
+    match response.responses.iter_mut().find(|topic| topic.topic_id == topic_id.0) {
+        Some(topic) => topic.partition_responses.push(answer),
+        None => {
+            let topic = TopicProduceResponse::default().with_topic_id(topic_id.0);
+            response.responses.push(topic.with_partition_responses(vec![answer]));
+        }
+    }
+}
+
+fn answer(outcome: &Outcome, image: &ClusterImage, endpoints: &mut Vec<NodeEndpoint>) -> PartitionProduceResponse {
+    let mut answer = PartitionProduceResponse::default().with_index(outcome.tp.partition).with_base_offset(-1);
+    match &outcome.result {
+        Ok(appended) => {
+            answer.base_offset = appended.base_offset.0;
+            answer.log_append_time_ms = appended.log_append_time_ms;
+            answer.log_start_offset = 0;
+        }
+        Err(failure) => {
+            let error = failure.code();
+            answer.error_code = error.code();
+            answer.log_append_time_ms = -1;
+            answer.log_start_offset = -1;
+            if let AppendFailure::Log(failure) = failure {
+                answer.error_message = Some(failure.to_string().into());
+                answer.record_errors = record_errors(failure);
+            }
+            name_leader(&mut answer, &outcome.tp, error, image, endpoints);
+        }
+    }
+    answer
+}
+
+fn record_errors(failure: &AppendError) -> Vec<BatchIndexAndErrorMessage> {
+    let errors = failure.record_errors().iter().map(|error| {
+        BatchIndexAndErrorMessage::default()
+            .with_batch_index(error.batch_index)
+            .with_batch_index_error_message(Some(error.fault.to_string().into()))
+    });
+    errors.collect()
+}
+
+/// Writes the outcome of a partition that waited into the answer.
+fn settle(response: &mut ProduceResponse, pending: &PendingAcks, error: ErrorCode, image: &ClusterImage) {
+    let ProduceResponse { responses, node_endpoints, .. } = response;
+    let topic = responses.iter_mut().find(|topic| topic.topic_id == pending.topic_id.0);
+    let answers = topic.into_iter().flat_map(|topic| &mut topic.partition_responses);
+    for answer in answers.filter(|answer| answer.index == pending.tp.partition) {
+        answer.error_code = error.code();
+        name_leader(answer, &pending.tp, error, image, node_endpoints);
+    }
+}
+
+/// KIP-951: an answer that says "not me" says who, if it can (R-REPL-67).
+fn name_leader(
+    answer: &mut PartitionProduceResponse,
+    tp: &TopicPartition,
+    error: ErrorCode,
+    image: &ClusterImage,
+    endpoints: &mut Vec<NodeEndpoint>,
+) {
+    if error != ErrorCode::NotLeaderOrFollower {
+        return;
+    }
+    let Some(partition) = image.partition(tp).filter(|partition| image.is_alive(partition.leader)) else { return };
+    let leader = partition.leader;
+    answer.current_leader =
+        LeaderIdAndEpoch::default().with_leader_id(leader.0.into()).with_leader_epoch(partition.leader_epoch.0);
+    if endpoints.iter().all(|endpoint| endpoint.node_id.0 != leader.0) {
+        let rack = image.brokers.get(&leader).and_then(|broker| broker.rack.clone());
+        endpoints.push(
+            NodeEndpoint::default()
+                .with_node_id(leader.0.into())
+                .with_host(host(leader).into())
+                .with_port(PORT.into())
+                .with_rack(rack.map(Into::into)),
+        );
+    }
+}

@@ -1,0 +1,18 @@
+//! The group coordinator against data recorded from Kafka 4.3.1's own classes (`tests/vectors`).
+
+#[path = "group/assignor.rs"]
+mod assignor;
+#[path = "group/bytes.rs"]
+mod bytes;
+#[path = "group/cluster.rs"]
+mod cluster;
+#[path = "group/failover.rs"]
+mod failover;
+#[path = "group/member.rs"]
+mod member;
+#[path = "group/offsets.rs"]
+mod offsets;
+#[path = "group/rebalance.rs"]
+mod rebalance;
+#[path = "group/scripts.rs"]
+mod scripts;

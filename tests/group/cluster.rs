@@ -1,0 +1,201 @@
+//! A coordinator with its clock, its timers and the log of one partition of `__consumer_offsets`.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use glassbroker::kafka::effects::{Channel, Effect, RequestId};
+use glassbroker::kafka::event::Event;
+use glassbroker::kafka::group::{
+    ClassicGroup, GroupConfig, GroupCoordinator, GroupEffects, GroupTimer, LogRecord,
+};
+use glassbroker::kafka::protocol::{ErrorCode, Request, Response, strict};
+use glassbroker::kafka::random::Random;
+use glassbroker::kafka::time::Time;
+use glassbroker::kafka::types::{
+    BrokerId, ClientName, GroupId, LeaderEpoch, NodeId, Offset, Topic, TopicId, TopicPartition,
+};
+
+/// What the log does with the next appends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Log {
+    /// The high watermark follows at once.
+    Commits,
+    /// Followers do not fetch.
+    Stalls,
+    Refuses(ErrorCode),
+}
+
+pub struct Cluster {
+    pub now: Time,
+    pub log: Log,
+    pub records: Vec<LogRecord>,
+    pub timers: BTreeMap<GroupTimer, Time>,
+    pub events: Vec<Event>,
+    pub coordinator: GroupCoordinator,
+    config: GroupConfig,
+    answers: BTreeMap<i32, Rc<Response>>,
+    requests: i32,
+}
+
+pub fn group_id() -> GroupId {
+    GroupId::new("g")
+}
+
+pub fn orders(partition: i32) -> TopicPartition {
+    TopicPartition::new(&Topic::new("orders"), partition)
+}
+
+fn topics(tp: &TopicPartition) -> Option<TopicId> {
+    let exists = tp.topic.as_str() == "orders" && (0..3).contains(&tp.partition);
+    exists.then(|| TopicId(uuid::Uuid::from_u128(7)))
+}
+
+impl Cluster {
+    /// Elected and loaded from an empty log.
+    pub fn new(config: GroupConfig) -> Cluster {
+        let mut cluster = Cluster {
+            now: Time::ZERO,
+            log: Log::Commits,
+            records: Vec::new(),
+            timers: BTreeMap::new(),
+            events: Vec::new(),
+            coordinator: GroupCoordinator::new(BrokerId(1), config, Random::stream(1, "members")),
+            config,
+            answers: BTreeMap::new(),
+            requests: 0,
+        };
+        cluster.elect(1);
+        cluster.load();
+        cluster
+    }
+
+    pub fn partition(&self) -> i32 {
+        self.coordinator.partition_for(&group_id())
+    }
+
+    /// Another broker takes over the log as it is: a coordinator that knows nothing.
+    pub fn fail_over(&mut self) {
+        self.coordinator = GroupCoordinator::new(BrokerId(2), self.config, Random::stream(2, "members"));
+        self.timers.clear();
+        self.elect(2);
+    }
+
+    pub fn elect(&mut self, leader_epoch: i32) -> bool {
+        let partition = self.partition();
+        self.step(|coordinator, _, fx| coordinator.on_elected(partition, LeaderEpoch(leader_epoch), fx))
+    }
+
+    pub fn load(&mut self) {
+        let end = Offset(self.records.len() as i64);
+        self.load_up_to(end);
+    }
+
+    /// As [`Cluster::load`], with a high watermark below the log's end.
+    pub fn load_up_to(&mut self, high_watermark: Offset) {
+        let (partition, records) = (self.partition(), self.records.clone());
+        let end = Offset(records.len() as i64);
+        self.step(|coordinator, now, fx| {
+            coordinator
+                .on_loaded(now, partition, records.into_iter(), end, high_watermark, fx)
+                .expect("readable");
+        });
+    }
+
+    pub fn resign(&mut self) {
+        let partition = self.partition();
+        self.step(|coordinator, now, fx| coordinator.on_resigned(now, partition, fx));
+    }
+
+    /// The high watermark reaches the log's end.
+    pub fn catch_up(&mut self) {
+        let (partition, end) = (self.partition(), Offset(self.records.len() as i64));
+        self.step(|coordinator, now, fx| coordinator.on_high_watermark(now, partition, end, fx));
+    }
+
+    /// Sends a request, as the wire carries it, and returns its number.
+    pub fn send(&mut self, client: &str, request: impl Into<Request>) -> i32 {
+        self.requests += 1;
+        let request = strict::carry_request(&request.into()).expect("the wire carries it");
+        let id = RequestId {
+            from: NodeId::Client(1),
+            channel: Channel::Coordinator,
+            connection: 1,
+            correlation: self.requests,
+        };
+        self.step(|c, now, fx| c.handle(now, id, &ClientName::new(client), &request, &topics, fx));
+        self.requests
+    }
+
+    /// The answer to a request, once it was given.
+    pub fn answer(&mut self, request: i32) -> Option<Rc<Response>> {
+        self.answers.remove(&request)
+    }
+
+    /// All answers that nobody looked at, by the number of the request.
+    pub fn take_answers(&mut self) -> BTreeMap<i32, Rc<Response>> {
+        std::mem::take(&mut self.answers)
+    }
+
+    pub fn group(&self) -> Option<&ClassicGroup> {
+        self.coordinator.group(&group_id()).map(Rc::as_ref)
+    }
+
+    /// Lets time pass; timers run out in the order of their deadlines.
+    pub fn sleep(&mut self, ms: i64) {
+        let end = self.now.plus_ms(ms);
+        while let Some((timer, at)) =
+            self.timers.iter().map(|(t, at)| (t.clone(), *at)).min_by_key(|(_, at)| *at)
+        {
+            if at > end {
+                break;
+            }
+            self.fire(&timer);
+        }
+        self.now = end;
+    }
+
+    /// The clock jumps to the deadline of `timer`, which runs out.
+    pub fn fire(&mut self, timer: &GroupTimer) {
+        self.now = self.timers.remove(timer).expect("the timer is set");
+        self.step(|coordinator, now, fx| coordinator.on_timer(now, timer, fx));
+    }
+
+    fn step<T>(&mut self, work: impl FnOnce(&mut GroupCoordinator, Time, &mut GroupEffects) -> T) -> T {
+        let mut fx = GroupEffects::default();
+        let result = work(&mut self.coordinator, self.now, &mut fx);
+        self.apply(fx);
+        result
+    }
+
+    fn apply(&mut self, fx: GroupEffects) {
+        for effect in fx.effects.into_vec() {
+            match effect {
+                Effect::Respond { to, response } => {
+                    strict::carry_response(&response).expect("the wire carries it");
+                    let before = self.answers.insert(to.correlation, response);
+                    assert!(before.is_none(), "request {} is answered once", to.correlation);
+                }
+                Effect::SetTimer { timer, at } => drop(self.timers.insert(timer, at)),
+                Effect::CancelTimer(timer) => drop(self.timers.remove(&timer)),
+                Effect::Event(event) => self.events.push(event),
+                other => panic!("a coordinator does not {other:?}"),
+            }
+        }
+        for append in fx.appends {
+            let (partition, token) = (append.partition, append.token);
+            if let Log::Refuses(error) = self.log {
+                self.step(|c, now, fx| c.on_append_failed(now, partition, token, error, fx));
+                continue;
+            }
+            for record in append.records {
+                let offset = Offset(self.records.len() as i64);
+                self.records.push(LogRecord { offset, key: record.key, value: record.value });
+            }
+            let last = Offset(self.records.len() as i64 - 1);
+            self.step(|c, now, fx| c.on_appended(now, partition, token, last, fx));
+            if self.log == Log::Commits {
+                self.catch_up();
+            }
+        }
+    }
+}
