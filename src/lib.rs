@@ -1,3 +1,4 @@
 //! Glassbroker: a Kafka cluster you can see through.
 pub mod client;
 pub mod kafka;
+pub mod lab;

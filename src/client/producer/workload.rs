@@ -177,6 +177,12 @@ impl ValuePattern {
     }
 }
 
+impl fmt::Display for ValuePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// A record on its way into `send()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {

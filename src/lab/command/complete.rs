@@ -1,0 +1,194 @@
+//! Clients that are added with less than everything: the rest is as the others have it.
+//!
+//! `add consumer consumer-c to billing` means one more member like the others. What it comes to is settled when it is
+//! given, so that a journal holds commands that say everything.
+
+use std::collections::BTreeMap;
+
+use crate::client::consumer::{ConsumerSpec, Line};
+use crate::client::producer::workload::{KeyPattern, ProducerSpec, Rate, ValuePattern};
+use crate::kafka::types::{ClientName, GroupId, Topic};
+use crate::sim::command::{Command, Refusal};
+
+/// A command as it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Written {
+    /// It says everything.
+    Whole(Command),
+    /// `add producer` that leaves something open.
+    Producer(ProducerDraft),
+    /// `add consumer` that leaves something open.
+    Consumer(ConsumerDraft),
+}
+
+impl From<Command> for Written {
+    fn from(command: Command) -> Written {
+        Written::Whole(command)
+    }
+}
+
+/// What was said of a new producer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProducerDraft {
+    pub name: ClientName,
+    pub topic: Option<Topic>,
+    pub rate: Option<Rate>,
+    pub keys: Option<KeyPattern>,
+    pub value: Option<String>,
+    pub value_size: Option<i32>,
+    pub config: BTreeMap<String, String>,
+}
+
+/// What was said of a new consumer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConsumerDraft {
+    pub name: ClientName,
+    pub group: GroupId,
+    /// Empty: as the group's other members.
+    pub topics: Vec<Topic>,
+    pub program: Option<Vec<Line>>,
+    pub config: BTreeMap<String, String>,
+}
+
+impl ProducerDraft {
+    pub fn new(name: ClientName) -> ProducerDraft {
+        let config = BTreeMap::new();
+        ProducerDraft { name, topic: None, rate: None, keys: None, value: None, value_size: None, config }
+    }
+}
+
+impl ConsumerDraft {
+    pub fn new(name: ClientName, group: GroupId) -> ConsumerDraft {
+        ConsumerDraft { name, group, topics: Vec::new(), program: None, config: BTreeMap::new() }
+    }
+}
+
+impl Written {
+    /// The whole command if the draft leaves nothing open, so that a printed one needs no others.
+    pub(super) fn producer(draft: ProducerDraft) -> Written {
+        let said_all = draft.topic.is_some() && draft.rate.is_some() && draft.keys.is_some();
+        match Clients::default().producer(&draft) {
+            Ok(spec) if said_all => Written::Whole(Command::AddProducer(spec)),
+            _ => Written::Producer(draft),
+        }
+    }
+
+    pub(super) fn consumer(draft: ConsumerDraft) -> Written {
+        let said_all = !draft.topics.is_empty() && draft.program.is_some();
+        match Clients::default().consumer(&draft) {
+            Ok(spec) if said_all => Written::Whole(Command::AddConsumer(spec)),
+            _ => Written::Consumer(draft),
+        }
+    }
+}
+
+/// The clients that new ones may be like, the oldest first, and the topics there are.
+#[derive(Clone, Debug, Default)]
+pub struct Clients {
+    pub topics: Vec<Topic>,
+    pub producers: Vec<ProducerSpec>,
+    pub consumers: Vec<ConsumerSpec>,
+}
+
+const DEFAULT_RATE: &str = "5/s";
+const DEFAULT_KEYS: &str = "key-{0..7}";
+const DEFAULT_PROGRAM: [&str; 3] = ["poll", "process 20ms", "commit"];
+
+impl Clients {
+    /// Takes note of what a command brings.
+    pub fn note(&mut self, command: &Command) {
+        match command {
+            Command::CreateTopic { topic, .. } => self.topics.push(topic.clone()),
+            Command::AddProducer(spec) => self.producers.push(spec.clone()),
+            Command::AddConsumer(spec) => self.consumers.push(spec.clone()),
+            _ => {}
+        }
+    }
+
+    /// Fills what was left open.
+    ///
+    /// # Errors
+    ///
+    /// There is nobody to be like, and no topic to use.
+    pub fn complete(&self, written: Written) -> Result<Command, Refusal> {
+        match written {
+            Written::Whole(command) => Ok(command),
+            Written::Producer(draft) => self.producer(&draft).map(Command::AddProducer),
+            Written::Consumer(draft) => self.consumer(&draft).map(Command::AddConsumer),
+        }
+    }
+
+    /// What is open is as the newest producer of the topic has it, else a few keys at a calm rate; without a topic, the
+    /// first there is.
+    fn producer(&self, draft: &ProducerDraft) -> Result<ProducerSpec, Refusal> {
+        let topic = draft.topic.as_ref().or(self.topics.first());
+        let topic = topic.ok_or_else(|| refusal(format!("{}: there is no topic to send to", draft.name)))?;
+        let like = self.producers.iter().rev().find(|other| other.topic == *topic);
+        let rate = draft.rate.or(like.map(|other| other.rate)).unwrap_or_else(default_rate);
+        let keys =
+            draft.keys.as_ref().or(like.map(|other| &other.keys)).cloned().unwrap_or_else(default_keys);
+        let value = match (&draft.value, like) {
+            (Some(text), _) => ValuePattern::new(text),
+            (None, Some(other)) if draft.keys.is_none() => other.value.clone(),
+            (None, _) => ValuePattern::for_keys(&keys),
+        };
+        Ok(ProducerSpec {
+            name: draft.name.clone(),
+            topic: topic.clone(),
+            rate,
+            keys,
+            value,
+            value_size: draft.value_size.or(like.and_then(|other| other.value_size)),
+            config: merged(like.map(|other| &other.config), &draft.config),
+        })
+    }
+
+    /// What is open is as the group's newest member has it. The first member of a group says at least its topics,
+    /// unless there is only one.
+    fn consumer(&self, draft: &ConsumerDraft) -> Result<ConsumerSpec, Refusal> {
+        let like = self.consumers.iter().rev().find(|other| other.group == draft.group);
+        let topics = match (&draft.topics[..], like, &self.topics[..]) {
+            ([], Some(other), _) => other.topics.clone(),
+            ([], None, [only]) => vec![only.clone()],
+            ([], None, _) => {
+                let reason = format!("group {} has no member to be like; say its topics", draft.group);
+                return Err(refusal(reason));
+            }
+            (topics, _, _) => topics.to_vec(),
+        };
+        let program = draft.program.clone().or_else(|| like.map(|other| other.program.clone()));
+        Ok(ConsumerSpec {
+            name: draft.name.clone(),
+            group: draft.group.clone(),
+            topics,
+            program: program.unwrap_or_else(default_program),
+            config: merged(like.map(|other| &other.config), &draft.config),
+        })
+    }
+}
+
+fn refusal(reason: String) -> Refusal {
+    Refusal { error: None, reason }
+}
+
+/// The other's configs, with what was said above them.
+fn merged(
+    other: Option<&BTreeMap<String, String>>,
+    said: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    let mut config = other.cloned().unwrap_or_default();
+    config.extend(said.clone());
+    config
+}
+
+pub(in crate::lab) fn default_rate() -> Rate {
+    DEFAULT_RATE.parse().expect("a rate")
+}
+
+pub(in crate::lab) fn default_keys() -> KeyPattern {
+    DEFAULT_KEYS.parse().expect("a key pattern")
+}
+
+pub(in crate::lab) fn default_program() -> Vec<Line> {
+    Line::parse_program(&DEFAULT_PROGRAM).expect("a program")
+}

@@ -1,0 +1,41 @@
+//! The text form of commands: verb first, one line, the same words from file, link, key, palette and test.
+//!
+//! ```text
+//! kill broker 3                      freeze consumer-b             cut broker 3 from controller 101
+//! add broker 4 rack d                pause checkout-api            close consumer-a
+//! add producer NAME to TOPIC rate 12/s keys "cart-{0..7}" acks=1
+//! add consumer NAME to GROUP topics orders program "poll; process 20ms; commit" auto.offset.reset=earliest
+//! create topic NAME partitions 3 replication-factor 3 min.insync.replicas=2
+//! set topic NAME min.insync.replicas=1          unset topic NAME min.insync.replicas
+//! ```
+//!
+//! A client may be added with less than that; [`Written`] then holds what was said and [`Clients`] completes it.
+//!
+//! **Invariant:** [`parse`] of [`print`] is the command itself.
+
+mod complete;
+mod parse;
+mod print;
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+pub use complete::{Clients, ConsumerDraft, ProducerDraft, Written};
+pub(super) use complete::{default_keys, default_program, default_rate};
+pub use parse::parse;
+pub use print::print;
+
+/// Why a text is no command.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("column {column}: {reason}")]
+pub struct CommandError {
+    /// Counted from 1, in characters.
+    pub column: i32,
+    pub reason: String,
+}
+
+impl CommandError {
+    pub fn new(column: i32, reason: impl Into<String>) -> CommandError {
+        CommandError { column, reason: reason.into() }
+    }
+}

@@ -1,0 +1,294 @@
+//! Reading a command.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use super::CommandError;
+use super::complete::{ConsumerDraft, ProducerDraft, Written};
+use super::tokens::{Token, tokens};
+use crate::client::consumer::Line;
+use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic};
+use crate::lab::words::suggestion;
+use crate::sim::command::{Command, Target};
+
+const VERBS: [&str; 14] = [
+    "kill", "start", "freeze", "thaw", "cut", "heal", "add", "pause", "resume", "close", "crash", "create",
+    "set", "unset",
+];
+
+/// Reads one command.
+///
+/// # Errors
+///
+/// The column of the word that is wrong or missing, and what belongs there.
+pub fn parse(text: &str) -> Result<Written, CommandError> {
+    let tokens = tokens(text)?;
+    let end = i32::try_from(text.chars().count()).unwrap_or(i32::MAX - 1) + 1;
+    let mut words = Words { tokens: &tokens, next: 0, end };
+    let verb = words.keyword("a command")?;
+    let written = match verb.text.as_str() {
+        "kill" => Command::Kill(target(&mut words)?).into(),
+        "start" => Command::Start(target(&mut words)?).into(),
+        "freeze" => Command::Freeze(target(&mut words)?).into(),
+        "thaw" => Command::Thaw(target(&mut words)?).into(),
+        "cut" => {
+            let (a, b) = link(&mut words)?;
+            Command::Cut { a, b }.into()
+        }
+        "heal" => {
+            let (a, b) = link(&mut words)?;
+            Command::Heal { a, b }.into()
+        }
+        "add" => match one_of(&mut words, &["broker", "producer", "consumer"])? {
+            "broker" => add_broker(&mut words)?.into(),
+            "producer" => Written::producer(producer(&mut words)?),
+            _ => Written::consumer(consumer(&mut words)?),
+        },
+        "pause" => Command::Pause(client(&mut words)?).into(),
+        "resume" => Command::Resume(client(&mut words)?).into(),
+        "close" => Command::Close(client(&mut words)?).into(),
+        "crash" => Command::Crash(client(&mut words)?).into(),
+        "create" => create_topic(&mut words)?.into(),
+        "set" => set_topic(&mut words)?.into(),
+        "unset" => unset_topic(&mut words)?.into(),
+        other => {
+            let reason = format!("{other} is no command{}", suggestion(other, VERBS));
+            return Err(CommandError::new(verb.column, reason));
+        }
+    };
+    words.finish()?;
+    Ok(written)
+}
+
+/// The words that are still to be read.
+struct Words<'a> {
+    tokens: &'a [Token],
+    next: usize,
+    /// The column behind the last character.
+    end: i32,
+}
+
+impl<'a> Words<'a> {
+    fn peek(&self) -> Option<&'a Token> {
+        self.tokens.get(self.next)
+    }
+
+    fn take(&mut self, what: &str) -> Result<&'a Token, CommandError> {
+        let token = self.peek().ok_or_else(|| CommandError::new(self.end, format!("expected {what}")))?;
+        self.next += 1;
+        Ok(token)
+    }
+
+    /// A word that is no `key=value`.
+    fn plain(&mut self, what: &str) -> Result<&'a Token, CommandError> {
+        let token = self.take(what)?;
+        match token.value {
+            Some(_) => {
+                Err(CommandError::new(token.column, format!("expected {what}; quote a name that has an =")))
+            }
+            None => Ok(token),
+        }
+    }
+
+    fn keyword(&mut self, what: &str) -> Result<&'a Token, CommandError> {
+        let token = self.plain(what)?;
+        if token.quoted {
+            return Err(CommandError::new(token.column, format!("expected {what}, without quotes")));
+        }
+        Ok(token)
+    }
+
+    /// Takes the next word if it is this keyword.
+    fn accept(&mut self, keyword: &str) -> Option<&'a Token> {
+        let token = self.peek().filter(|token| is_keyword(token, keyword))?;
+        self.next += 1;
+        Some(token)
+    }
+
+    fn expect(&mut self, keyword: &str) -> Result<(), CommandError> {
+        let column = self.peek().map_or(self.end, |token| token.column);
+        self.accept(keyword)
+            .map(|_| ())
+            .ok_or_else(|| CommandError::new(column, format!("expected {keyword}")))
+    }
+
+    fn parsed<T: FromStr>(&mut self, what: &str) -> Result<T, CommandError> {
+        let token = self.plain(what)?;
+        let wrong = |_| CommandError::new(token.column, format!("expected {what}, not {:?}", token.text));
+        token.text.parse().map_err(wrong)
+    }
+
+    /// An id, which is never negative.
+    fn id(&mut self, what: &str) -> Result<i32, CommandError> {
+        let column = self.peek().map_or(self.end, |token| token.column);
+        let id: i32 = self.parsed(what)?;
+        if id < 0 {
+            return Err(CommandError::new(column, format!("expected {what}, which is never negative")));
+        }
+        Ok(id)
+    }
+
+    /// All that follows, as configs.
+    fn configs(&mut self) -> Result<BTreeMap<String, String>, CommandError> {
+        let mut configs = BTreeMap::new();
+        while let Some(token) = self.peek() {
+            let Some(value) = &token.value else {
+                let reason = format!("expected a config such as acks=1, not {:?}", token.text);
+                return Err(CommandError::new(token.column, reason));
+            };
+            if token.text.is_empty() {
+                return Err(CommandError::new(token.column, "a config has a name before its ="));
+            }
+            if configs.insert(token.text.clone(), value.clone()).is_some() {
+                return Err(CommandError::new(token.column, format!("{} is given twice", token.text)));
+            }
+            self.next += 1;
+        }
+        Ok(configs)
+    }
+
+    fn finish(&self) -> Result<(), CommandError> {
+        match self.peek() {
+            Some(token) => Err(CommandError::new(
+                token.column,
+                format!("nothing can follow here, but {:?} does", token.text),
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_keyword(token: &Token, keyword: &str) -> bool {
+    !token.quoted && token.value.is_none() && token.text == keyword
+}
+
+fn one_of<'a>(words: &mut Words<'a>, kinds: &[&'static str]) -> Result<&'static str, CommandError> {
+    let what = kinds.join(", ");
+    let token = words.keyword(&what)?;
+    let wrong = || {
+        let near = suggestion(&token.text, kinds.iter().copied());
+        CommandError::new(token.column, format!("expected one of {what}, not {:?}{near}", token.text))
+    };
+    kinds.iter().find(|kind| **kind == token.text).copied().ok_or_else(wrong)
+}
+
+fn target(words: &mut Words) -> Result<Target, CommandError> {
+    if words.accept("broker").is_some() {
+        return Ok(Target::Broker(BrokerId(words.id("a broker id")?)));
+    }
+    if words.accept("controller").is_some() {
+        return Ok(Target::Controller(ControllerId(words.id("a controller id")?)));
+    }
+    Ok(Target::Client(name(words, "broker ID, controller ID or a client's name")?))
+}
+
+fn client(words: &mut Words) -> Result<ClientName, CommandError> {
+    name(words, "a client's name")
+}
+
+fn name(words: &mut Words, what: &str) -> Result<ClientName, CommandError> {
+    let token = words.plain(what)?;
+    check_filled(token, what)?;
+    Ok(ClientName::new(&token.text))
+}
+
+fn check_filled(token: &Token, what: &str) -> Result<(), CommandError> {
+    match token.text.trim().is_empty() {
+        true => Err(CommandError::new(token.column, format!("expected {what}, not an empty one"))),
+        false => Ok(()),
+    }
+}
+
+fn link(words: &mut Words) -> Result<(Target, Target), CommandError> {
+    let a = target(words)?;
+    words.expect("from")?;
+    Ok((a, target(words)?))
+}
+
+fn add_broker(words: &mut Words) -> Result<Command, CommandError> {
+    let broker = BrokerId(words.id("a broker id")?);
+    let rack = match words.accept("rack") {
+        Some(_) => Some(words.plain("a rack's name")?.text.clone()),
+        None => None,
+    };
+    Ok(Command::AddBroker { broker, rack })
+}
+
+fn topic(words: &mut Words) -> Result<Topic, CommandError> {
+    Ok(Topic::new(&words.plain("a topic's name")?.text))
+}
+
+fn create_topic(words: &mut Words) -> Result<Command, CommandError> {
+    words.expect("topic")?;
+    let topic = topic(words)?;
+    words.expect("partitions")?;
+    let partitions = words.parsed("a number of partitions")?;
+    words.expect("replication-factor")?;
+    let replication_factor = words.parsed("a replication factor")?;
+    Ok(Command::CreateTopic { topic, partitions, replication_factor, config: words.configs()? })
+}
+
+fn set_topic(words: &mut Words) -> Result<Command, CommandError> {
+    words.expect("topic")?;
+    let topic = topic(words)?;
+    let token = words.take("a config such as min.insync.replicas=1")?;
+    match &token.value {
+        Some(value) if !token.text.is_empty() => {
+            Ok(Command::SetTopicConfig { topic, key: token.text.clone(), value: Some(value.clone()) })
+        }
+        _ => Err(CommandError::new(token.column, "expected a config such as min.insync.replicas=1")),
+    }
+}
+
+fn unset_topic(words: &mut Words) -> Result<Command, CommandError> {
+    words.expect("topic")?;
+    let topic = topic(words)?;
+    let token = words.plain("the name of a config")?;
+    check_filled(token, "the name of a config")?;
+    Ok(Command::SetTopicConfig { topic, key: token.text.clone(), value: None })
+}
+
+fn producer(words: &mut Words) -> Result<ProducerDraft, CommandError> {
+    let mut draft = ProducerDraft::new(client(words)?);
+    if words.accept("to").is_some() {
+        draft.topic = Some(topic(words)?);
+    }
+    if words.accept("rate").is_some() {
+        draft.rate = Some(words.parsed("a rate such as 12/s, 1/5s or 300/min")?);
+    }
+    if words.accept("keys").is_some() {
+        draft.keys = Some(words.parsed("keys such as \"cart-{0..7}\"")?);
+    }
+    if words.accept("value").is_some() {
+        draft.value = Some(words.plain("a value's text")?.text.clone());
+    }
+    if words.accept("value-size").is_some() {
+        draft.value_size = Some(words.id("a size in bytes")?);
+    }
+    draft.config = words.configs()?;
+    Ok(draft)
+}
+
+fn consumer(words: &mut Words) -> Result<ConsumerDraft, CommandError> {
+    let name = client(words)?;
+    words.expect("to")?;
+    let token = words.plain("a group's name")?;
+    check_filled(token, "a group's name")?;
+    let mut draft = ConsumerDraft::new(name, GroupId::new(&token.text));
+    if words.accept("topics").is_some() {
+        let topics = words.plain("topics such as orders,payments")?;
+        check_filled(topics, "topics")?;
+        draft.topics = topics.text.split(',').map(|topic| Topic::new(topic.trim())).collect();
+    }
+    if words.accept("program").is_some() {
+        draft.program = Some(program(words)?);
+    }
+    draft.config = words.configs()?;
+    Ok(draft)
+}
+
+fn program(words: &mut Words) -> Result<Vec<Line>, CommandError> {
+    let token = words.plain("a program such as \"poll; process 20ms; commit\"")?;
+    let lines: Vec<&str> = token.text.split(';').collect();
+    Line::parse_program(&lines).map_err(|error| CommandError::new(token.column, error.to_string()))
+}

@@ -1,0 +1,86 @@
+//! Writing a command.
+
+use std::collections::BTreeMap;
+
+use super::tokens::quote;
+use crate::client::consumer::ConsumerSpec;
+use crate::client::producer::workload::{ProducerSpec, ValuePattern};
+use crate::kafka::types::ClientName;
+use crate::sim::command::{Command, Target};
+
+/// The one text form of a command.
+pub fn print(command: &Command) -> String {
+    match command {
+        Command::AddBroker { broker, rack: None } => format!("add broker {broker}"),
+        Command::AddBroker { broker, rack: Some(rack) } => {
+            format!("add broker {broker} rack {}", quote(rack))
+        }
+        Command::Kill(process) => format!("kill {}", target(process)),
+        Command::Start(process) => format!("start {}", target(process)),
+        Command::Freeze(process) => format!("freeze {}", target(process)),
+        Command::Thaw(process) => format!("thaw {}", target(process)),
+        Command::Cut { a, b } => format!("cut {} from {}", target(a), target(b)),
+        Command::Heal { a, b } => format!("heal {} from {}", target(a), target(b)),
+        Command::AddProducer(spec) => add_producer(spec),
+        Command::Pause(name) => format!("pause {}", client(name)),
+        Command::Resume(name) => format!("resume {}", client(name)),
+        Command::AddConsumer(spec) => add_consumer(spec),
+        Command::Close(name) => format!("close {}", client(name)),
+        Command::Crash(name) => format!("crash {}", client(name)),
+        Command::CreateTopic { topic, partitions, replication_factor, config } => {
+            let topic = quote(topic.as_str());
+            let configs = configs(config);
+            format!(
+                "create topic {topic} partitions {partitions} replication-factor {replication_factor}{configs}"
+            )
+        }
+        Command::SetTopicConfig { topic, key, value: Some(value) } => {
+            format!("set topic {} {}={}", quote(topic.as_str()), quote(key), quote(value))
+        }
+        Command::SetTopicConfig { topic, key, value: None } => {
+            format!("unset topic {} {}", quote(topic.as_str()), quote(key))
+        }
+    }
+}
+
+fn target(target: &Target) -> String {
+    match target {
+        Target::Broker(id) => format!("broker {id}"),
+        Target::Controller(id) => format!("controller {id}"),
+        Target::Client(name) => client(name),
+    }
+}
+
+fn client(name: &ClientName) -> String {
+    quote(name.as_str())
+}
+
+fn configs(config: &BTreeMap<String, String>) -> String {
+    config.iter().map(|(key, value)| format!(" {}={}", quote(key), quote(value))).collect()
+}
+
+fn add_producer(spec: &ProducerSpec) -> String {
+    let (name, topic) = (client(&spec.name), quote(spec.topic.as_str()));
+    let (rate, keys) = (quote(&spec.rate.to_string()), quote(&spec.keys.to_string()));
+    let mut text = format!("add producer {name} to {topic} rate {rate} keys {keys}");
+    if spec.value != ValuePattern::for_keys(&spec.keys) {
+        text.push_str(&format!(" value {}", quote(&spec.value.to_string())));
+    }
+    if let Some(bytes) = spec.value_size {
+        text.push_str(&format!(" value-size {bytes}"));
+    }
+    text + &configs(&spec.config)
+}
+
+fn add_consumer(spec: &ConsumerSpec) -> String {
+    let topics: Vec<&str> = spec.topics.iter().map(|topic| topic.as_str()).collect();
+    let program: Vec<String> = spec.program.iter().map(|line| line.to_string()).collect();
+    format!(
+        "add consumer {} to {} topics {} program {}{}",
+        client(&spec.name),
+        quote(spec.group.as_str()),
+        quote(&topics.join(",")),
+        quote(&program.join("; ")),
+        configs(&spec.config)
+    )
+}

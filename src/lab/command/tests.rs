@@ -1,0 +1,375 @@
+//! Print and parse are inverse, and what is no command says where.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::client::consumer::{ConsumerSpec, Line};
+use crate::client::producer::workload::{ProducerSpec, ValuePattern};
+use crate::kafka::types::{BrokerId, ClientName, Topic};
+use crate::sim::command::{Command, Target};
+
+fn command(text: &str) -> Command {
+    match parse(text) {
+        Ok(Written::Whole(command)) => command,
+        other => panic!("{text} is read as {other:?}"),
+    }
+}
+
+/// The text is a command's one form.
+fn check(text: &str, expected: Command) {
+    assert_eq!(command(text), expected);
+    assert_eq!(print(&expected), text);
+}
+
+fn check_refused(text: &str, message: &str) {
+    match parse(text) {
+        Err(error) => assert_eq!(error.to_string(), message, "{text}"),
+        Ok(command) => panic!("{text} is read as {command:?}"),
+    }
+}
+
+fn config(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn producer(name: &str, topic: &str) -> ProducerSpec {
+    let keys = "cart-{0..7}".parse().expect("a key pattern");
+    ProducerSpec {
+        name: name.into(),
+        topic: topic.into(),
+        rate: "12/s".parse().expect("a rate"),
+        value: ValuePattern::for_keys(&keys),
+        keys,
+        value_size: None,
+        config: config(&[("acks", "1"), ("linger.ms", "20")]),
+    }
+}
+
+fn consumer(name: &str, group: &str) -> ConsumerSpec {
+    ConsumerSpec {
+        name: name.into(),
+        group: group.into(),
+        topics: vec!["orders".into(), "payments".into()],
+        program: Line::parse_program(&["poll", "process 20ms", "commit"]).expect("a program"),
+        config: config(&[("enable.auto.commit", "false")]),
+    }
+}
+
+#[test]
+fn every_command_has_one_text_form() {
+    let broker = |id| Target::Broker(BrokerId(id));
+    let client = |name: &str| Target::Client(ClientName::new(name));
+    let controller = Target::Controller(crate::kafka::types::ControllerId(101));
+    check("kill broker 3", Command::Kill(broker(3)));
+    check("start broker 3", Command::Start(broker(3)));
+    check("freeze consumer-b", Command::Freeze(client("consumer-b")));
+    check("freeze \"broker\"", Command::Freeze(client("broker")));
+    check("thaw controller 101", Command::Thaw(controller.clone()));
+    check("cut broker 1 from broker 2", Command::Cut { a: broker(1), b: broker(2) });
+    check("heal broker 3 from controller 101", Command::Heal { a: broker(3), b: controller });
+    check("add broker 4", Command::AddBroker { broker: BrokerId(4), rack: None });
+    check("add broker 4 rack d", Command::AddBroker { broker: BrokerId(4), rack: Some("d".to_owned()) });
+    check("pause checkout-api", Command::Pause("checkout-api".into()));
+    check("resume \"checkout api\"", Command::Resume("checkout api".into()));
+    check("close consumer-b", Command::Close("consumer-b".into()));
+    check("crash consumer-b", Command::Crash("consumer-b".into()));
+    check(
+        "create topic audit partitions 3 replication-factor 2 min.insync.replicas=2",
+        Command::CreateTopic {
+            topic: "audit".into(),
+            partitions: 3,
+            replication_factor: 2,
+            config: config(&[("min.insync.replicas", "2")]),
+        },
+    );
+    let set = |value: Option<&str>| Command::SetTopicConfig {
+        topic: "orders".into(),
+        key: "min.insync.replicas".to_owned(),
+        value: value.map(str::to_owned),
+    };
+    check("set topic orders min.insync.replicas=1", set(Some("1")));
+    check("unset topic orders min.insync.replicas", set(None));
+    check(
+        "add producer checkout-api to orders rate 12/s keys \"cart-{0..7}\" acks=1 linger.ms=20",
+        Command::AddProducer(producer("checkout-api", "orders")),
+    );
+    let with_value = ProducerSpec {
+        value: ValuePattern::new("{key} says \"{n}\""),
+        value_size: Some(100),
+        ..producer("p", "orders")
+    };
+    check(
+        r#"add producer p to orders rate 12/s keys "cart-{0..7}" value "{key} says \"{n}\"" value-size 100 acks=1 linger.ms=20"#,
+        Command::AddProducer(with_value),
+    );
+    check(
+        "add consumer consumer-a to billing topics orders,payments program \"poll; process 20ms; commit\" enable.auto.commit=false",
+        Command::AddConsumer(consumer("consumer-a", "billing")),
+    );
+}
+
+#[test]
+fn blanks_do_not_matter_and_a_programs_lines_may_touch() {
+    assert_eq!(command("  kill   broker  3 "), command("kill broker 3"));
+    let tight = "add consumer a to g topics orders program \"poll;commit\"";
+    assert_eq!(print(&command(tight)), "add consumer a to g topics orders program \"poll; commit\"");
+}
+
+#[test]
+fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
+    check_refused("", "column 1: expected a command");
+    check_refused("kil broker 3", "column 1: kil is no command (did you mean kill?)");
+    check_refused("dance", "column 1: dance is no command");
+    check_refused("\"kill\" broker 3", "column 1: expected a command, without quotes");
+    check_refused("kill", "column 5: expected broker ID, controller ID or a client's name");
+    check_refused("kill broker", "column 12: expected a broker id");
+    check_refused("kill broker three", "column 13: expected a broker id, not \"three\"");
+    check_refused("kill broker -1", "column 13: expected a broker id, which is never negative");
+    check_refused("kill broker 99999999999", "column 13: expected a broker id, not \"99999999999\"");
+    check_refused("kill broker 3 now", "column 15: nothing can follow here, but \"now\" does");
+    check_refused(
+        "kill a=b",
+        "column 6: expected broker ID, controller ID or a client's name; quote a name that has an =",
+    );
+    check_refused("pause \"\"", "column 7: expected a client's name, not an empty one");
+    check_refused("cut broker 1 broker 2", "column 14: expected from");
+    check_refused("add", "column 4: expected broker, producer, consumer");
+    check_refused(
+        "add consumr x to billing",
+        "column 5: expected one of broker, producer, consumer, not \"consumr\" (did you mean consumer?)",
+    );
+    check_refused("add consumer x billing", "column 16: expected to");
+    check_refused(
+        "add producer x to orders rate 12",
+        "column 31: expected a rate such as 12/s, 1/5s or 300/min, not \"12\"",
+    );
+    check_refused(
+        "add producer x to orders keys \"a{\"",
+        "column 31: expected keys such as \"cart-{0..7}\", not \"a{\"",
+    );
+    check_refused("add producer x to orders acks=1 acks=0", "column 33: acks is given twice");
+    check_refused("add producer x to orders =1", "column 26: a config has a name before its =");
+    check_refused(
+        "add producer x to orders acks",
+        "column 26: expected a config such as acks=1, not \"acks\"",
+    );
+    check_refused(
+        "add consumer x to g topics orders program \"poll; nap\"",
+        "column 43: line 2: \" nap\" is none of: poll, poll 250ms, process 20ms, commit",
+    );
+    check_refused(
+        "create topic x partitions many replication-factor 1",
+        "column 27: expected a number of partitions, not \"many\"",
+    );
+    check_refused("create topic x replication-factor 1", "column 16: expected partitions");
+    check_refused(
+        "set topic orders min.insync.replicas",
+        "column 18: expected a config such as min.insync.replicas=1",
+    );
+}
+
+#[test]
+fn what_kafka_has_an_error_for_is_read_and_left_to_kafka() {
+    for text in [
+        "create topic x partitions 0 replication-factor 3",
+        "create topic x partitions 3 replication-factor -2",
+        "create topic \"not legal\" partitions 1 replication-factor 1",
+        "set topic orders no.such.config=1",
+    ] {
+        assert_eq!(print(&command(text)), text);
+    }
+}
+
+fn clients() -> Clients {
+    Clients {
+        topics: vec!["orders".into(), "payments".into()],
+        producers: vec![producer("checkout-api", "orders")],
+        consumers: vec![consumer("consumer-a", "billing")],
+    }
+}
+
+fn check_completed(text: &str, whole: &str) {
+    let written = parse(text).expect("it is a command");
+    let printed =
+        clients().complete(written).map_or_else(|refusal| refusal.reason, |command| print(&command));
+    assert_eq!(printed, whole, "{text}");
+}
+
+#[test]
+fn a_client_that_leaves_something_open_is_as_the_others() {
+    check_completed(
+        "add consumer consumer-c to billing",
+        "add consumer consumer-c to billing topics orders,payments program \"poll; process 20ms; commit\" enable.auto.commit=false",
+    );
+    check_completed(
+        "add consumer consumer-c to billing program poll auto.offset.reset=earliest",
+        "add consumer consumer-c to billing topics orders,payments program poll auto.offset.reset=earliest enable.auto.commit=false",
+    );
+    check_completed("add consumer x to audit", "group audit has no member to be like; say its topics");
+    check_completed(
+        "add consumer x to audit topics orders",
+        "add consumer x to audit topics orders program \"poll; process 20ms; commit\"",
+    );
+    check_completed(
+        "add producer second",
+        "add producer second to orders rate 12/s keys \"cart-{0..7}\" acks=1 linger.ms=20",
+    );
+    check_completed(
+        "add producer second to payments acks=0",
+        "add producer second to payments rate 5/s keys \"key-{0..7}\" acks=0",
+    );
+    check_completed(
+        "add producer second to orders rate 1/s",
+        "add producer second to orders rate 1/s keys \"cart-{0..7}\" acks=1 linger.ms=20",
+    );
+}
+
+#[test]
+fn a_group_of_the_only_topic_needs_no_topics() {
+    let mut clients = Clients::default();
+    let first = parse("add producer p").expect("it is a command");
+    assert_eq!(clients.complete(first).unwrap_err().reason, "p: there is no topic to send to");
+    clients.note(&command("create topic only partitions 1 replication-factor 1"));
+    let completed = clients.complete(parse("add consumer x to g").expect("it is a command"));
+    let AddConsumer(spec) = completed.expect("it has a topic") else { panic!("another command") };
+    assert_eq!(spec.topics, [Topic::new("only")]);
+}
+
+use Command::AddConsumer;
+
+#[test]
+fn hostile_text_is_refused_or_kept_as_it_is() {
+    let long = "x".repeat(10_000);
+    let names =
+        ["😀", "\u{202e}gnp.exe", "a\u{301}", "'; drop table", "\\", "\"", "=", ";", " ", "kill", &long];
+    for name in names {
+        let pause = Command::Pause(ClientName::new(name));
+        match parse(&print(&pause)) {
+            Ok(read) => assert_eq!(read, Written::Whole(pause)),
+            Err(error) => assert!(name.trim().is_empty(), "{name}: {error}"),
+        }
+    }
+    for text in ["\0", "kill broker \0", "\u{7f}", "\n", "kill\tbroker 3", &long, &"\"".repeat(9_999)] {
+        assert!(parse(text).is_err(), "{text:?}");
+    }
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+mod properties {
+    use proptest::collection::{btree_map, vec};
+    use proptest::option;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::kafka::types::{ControllerId, GroupId};
+
+    /// A name with nothing in it that a command cannot hold.
+    fn name() -> impl Strategy<Value = String> {
+        prop_oneof!["[a-z][a-z0-9-]{0,8}", "[^\\p{Cc}]{1,12}", Just("broker".to_owned())]
+            .prop_filter("a name is not blank", |name: &String| !name.trim().is_empty())
+    }
+
+    fn topic() -> impl Strategy<Value = Topic> {
+        "[a-zA-Z0-9._-]{1,12}".prop_map(|name| Topic::new(&name))
+    }
+
+    fn configs() -> impl Strategy<Value = BTreeMap<String, String>> {
+        btree_map("[a-z.]{1,12}|[^\\p{Cc}]{1,8}", "[^\\p{Cc}]{0,12}", 0..4)
+    }
+
+    fn target() -> impl Strategy<Value = Target> {
+        prop_oneof![
+            (0..=i32::MAX).prop_map(|id| Target::Broker(BrokerId(id))),
+            (0..=i32::MAX).prop_map(|id| Target::Controller(ControllerId(id))),
+            name().prop_map(|name| Target::Client(ClientName::new(&name))),
+        ]
+    }
+
+    fn producers() -> impl Strategy<Value = ProducerSpec> {
+        let rate = prop_oneof!["[1-9][0-9]{0,2}/s", "1/[1-9][0-9]{0,3}ms", "[1-9]/min", "1/2h"];
+        let keys = prop_oneof!["[a-z \"\\\\]{1,8}", "[a-z-]{0,8}\\{0\\.\\.[0-9]{1,4}\\}[a-z=]{0,4}"];
+        let rest = (option::of("[^\\p{Cc}]{0,20}"), option::of(0..100_000), configs());
+        (name(), topic(), rate, keys, rest).prop_map(
+            |(name, topic, rate, keys, (value, value_size, config))| {
+                let keys = keys.parse().expect("a key pattern");
+                let value =
+                    value.map_or_else(|| ValuePattern::for_keys(&keys), |text| ValuePattern::new(&text));
+                let rate = rate.parse().expect("a rate");
+                ProducerSpec { name: ClientName::new(&name), topic, rate, keys, value, value_size, config }
+            },
+        )
+    }
+
+    fn line() -> impl Strategy<Value = Line> {
+        prop_oneof![
+            (1..1_000_000i64).prop_map(|timeout_ms| Line::Poll { timeout_ms }),
+            (0..4_000_000i64).prop_map(|us_per_record| Line::Process { us_per_record }),
+            Just(Line::Commit),
+        ]
+    }
+
+    fn consumers() -> impl Strategy<Value = ConsumerSpec> {
+        (name(), name(), vec(topic(), 1..4), vec(line(), 0..4), configs()).prop_map(
+            |(name, group, topics, mut program, config)| {
+                program.push(Line::Poll { timeout_ms: 100 });
+                ConsumerSpec {
+                    name: ClientName::new(&name),
+                    group: GroupId::new(&group),
+                    topics,
+                    program,
+                    config,
+                }
+            },
+        )
+    }
+
+    fn commands() -> impl Strategy<Value = Command> {
+        let client = || name().prop_map(|name| ClientName::new(&name));
+        let processes = prop_oneof![
+            target().prop_map(Command::Kill),
+            target().prop_map(Command::Start),
+            target().prop_map(Command::Freeze),
+            target().prop_map(Command::Thaw),
+            (target(), target()).prop_map(|(a, b)| Command::Cut { a, b }),
+            (target(), target()).prop_map(|(a, b)| Command::Heal { a, b }),
+            (0..=i32::MAX, option::of("[^\\p{Cc}]{0,8}"))
+                .prop_map(|(id, rack)| Command::AddBroker { broker: BrokerId(id), rack }),
+        ];
+        let clients = prop_oneof![
+            producers().prop_map(Command::AddProducer),
+            consumers().prop_map(Command::AddConsumer),
+            client().prop_map(Command::Pause),
+            client().prop_map(Command::Resume),
+            client().prop_map(Command::Close),
+            client().prop_map(Command::Crash),
+        ];
+        let topics = prop_oneof![
+            (topic(), any::<i32>(), any::<i16>(), configs()).prop_map(
+                |(topic, partitions, replication_factor, config)| Command::CreateTopic {
+                    topic,
+                    partitions,
+                    replication_factor,
+                    config
+                }
+            ),
+            (topic(), name(), option::of("[^\\p{Cc}]{0,12}"))
+                .prop_map(|(topic, key, value)| Command::SetTopicConfig { topic, key, value }),
+        ];
+        prop_oneof![processes, clients, topics]
+    }
+
+    proptest! {
+        #[test]
+        fn print_and_parse_are_inverse(command in commands()) {
+            let text = print(&command);
+            prop_assert_eq!(parse(&text), Ok(Written::Whole(command)), "{}", text);
+        }
+
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "\\PC{0,80}|(add|set|cut|kill) [ -~]{0,60}") {
+            if let Ok(Written::Whole(command)) = parse(&text) {
+                prop_assert_eq!(parse(&print(&command)), Ok(Written::Whole(command)));
+            }
+        }
+    }
+}

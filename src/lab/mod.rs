@@ -1,0 +1,9 @@
+//! What a person works with: scenario, commands, journal, session, narrator and pace.
+//!
+//! **Invariant:** everything a person can do here is a command, and seed, scenario and commands are the whole run.
+
+pub mod words;
+pub mod command;
+pub mod scenario;
+pub mod narrator;
+pub mod pace;

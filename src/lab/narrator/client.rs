@@ -1,0 +1,141 @@
+//! Clients: connections, batches that had to wait or failed, commits that failed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::cluster::Processes;
+use super::partition::PATIENCE_MS;
+use super::{Sentence, Subject, Tone};
+use crate::kafka::event::{Act, Event};
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::time::Time;
+use crate::kafka::types::{ClientName, NodeId, Offset, TopicPartition};
+use crate::lab::words::{count, duration};
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Clients {
+    /// Losses already told; forgotten when the node starts or thaws.
+    lost: BTreeSet<(ClientName, NodeId)>,
+    /// Retries already told; forgotten at the next acknowledgement.
+    retried: BTreeSet<(ClientName, TopicPartition, ErrorCode)>,
+    /// When a late acknowledgement was last told.
+    late: BTreeMap<(ClientName, TopicPartition), Time>,
+}
+
+impl Clients {
+    pub fn on_act(&mut self, node: NodeId, act: &Act) {
+        if matches!(act, Act::Started | Act::Thawed) {
+            self.lost.retain(|(_, lost)| *lost != node);
+        }
+    }
+
+    pub fn tell(&mut self, processes: &Processes, time: Time, event: &Event) -> Option<Sentence> {
+        match event {
+            Event::ConnectionLost { client, node, requests } => {
+                if !self.lost.insert((client.clone(), *node)) {
+                    return None;
+                }
+                let node = processes.name(*node);
+                let sentence =
+                    about(time, Tone::Warn, client, format!("{client} lost its connection to {node}"));
+                let unanswered = count(*requests, "request");
+                Some(match requests {
+                    0 => sentence,
+                    _ => sentence.detail(format!(
+                        "{unanswered} had no answer yet: carried out or not, it cannot know."
+                    )),
+                })
+            }
+            Event::RequestTimedOut { client, node, api } => {
+                let title = format!("{client}: no answer to {} from {}", api.name(), processes.name(*node));
+                let sentence = about(time, Tone::Warn, client, title);
+                Some(
+                    sentence
+                        .detail("After request.timeout.ms the connection is given up.")
+                        .rules(&["R-PROD-16"]),
+                )
+            }
+            Event::BatchAcknowledged { client, tp, base_offset, records, latency_ms } => {
+                self.acknowledged(time, client, tp, *base_offset, *records, *latency_ms)
+            }
+            Event::BatchRetried { client, tp, error, .. } => {
+                if !self.retried.insert((client.clone(), tp.clone(), *error)) {
+                    return None;
+                }
+                let title = format!("{client}: a batch for {tp} will be sent again: {error}");
+                let sentence = about(time, Tone::Warn, client, title);
+                Some(
+                    sentence
+                        .detail("It is retried until delivery.timeout.ms has passed.")
+                        .rules(&["R-PROD-15", "R-PROD-17"]),
+                )
+            }
+            event => simple(time, event),
+        }
+    }
+
+    /// Told after a retry or a long wait, and then not for each batch that waited.
+    fn acknowledged(
+        &mut self,
+        time: Time,
+        client: &ClientName,
+        tp: &TopicPartition,
+        base_offset: Offset,
+        records: i64,
+        latency_ms: i64,
+    ) -> Option<Sentence> {
+        let was_retried = self.retried.iter().any(|(c, t, _)| c == client && t == tp);
+        self.retried.retain(|(c, t, _)| c != client || t != tp);
+        if !was_retried && latency_ms <= PATIENCE_MS {
+            return None;
+        }
+        let told = self.late.insert((client.clone(), tp.clone()), time);
+        if told.is_some_and(|told| time.ms_since(told) <= PATIENCE_MS) {
+            return None;
+        }
+        let title = format!(
+            "{client}: {} of {tp} acknowledged after {}",
+            count(records, "record"),
+            duration(latency_ms)
+        );
+        let sentence = about(time, Tone::Good, client, title);
+        Some(sentence.detail(format!("The batch begins at offset {base_offset}.")).rules(&["R-REPL-29"]))
+    }
+}
+
+fn about(time: Time, tone: Tone, client: &ClientName, title: String) -> Sentence {
+    Sentence::new(time, tone, Subject::Client(client.clone()), title)
+}
+
+/// What is told each time and needs no memory.
+fn simple(time: Time, event: &Event) -> Option<Sentence> {
+    let sentence = match event {
+        Event::ProducerIdGiven { client, producer, epoch } => {
+            about(time, Tone::Info, client, format!("{client} got producer id {producer}, epoch {epoch}"))
+                .detail("With it and a sequence number in each batch, a broker recognises a repetition.")
+                .rules(&["R-PROD-23"])
+        }
+        Event::BatchFailed { client, tp, records, error } => about(
+            time,
+            Tone::Bad,
+            client,
+            format!("{client}: {} of {tp} failed: {error}", count(*records, "record")),
+        )
+        .detail("The application is told; the client does not try again.")
+        .rules(&["R-PROD-17"]),
+        Event::ProducerPaused { client } => about(time, Tone::Info, client, format!("{client} paused"))
+            .detail("Its application sends nothing more; what it has sent goes on."),
+        Event::ProducerResumed { client } => about(time, Tone::Info, client, format!("{client} sends again")),
+        Event::CommitFailed { client, error } => {
+            about(time, Tone::Bad, client, format!("{client}: commit failed: {error}"))
+                .detail(
+                    "What it processed since its last commit will be read again by the partition's owner.",
+                )
+                .rules(&["R-CONS-22"])
+        }
+        Event::ClientFailed { client, error } => {
+            about(time, Tone::Bad, client, format!("{client} ends with an error: {error}"))
+        }
+        _ => return None,
+    };
+    Some(sentence)
+}

@@ -1,0 +1,136 @@
+//! Processes, links, commands, and what the controller decides about brokers and topics.
+
+use std::collections::BTreeMap;
+
+use super::{Sentence, Subject, Tone};
+use crate::kafka::event::{Act, Event};
+use crate::kafka::time::Time;
+use crate::kafka::types::{ClientName, GroupId, NodeId};
+use crate::lab::words::{count, duration};
+
+/// The names of client processes; events name nodes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Processes {
+    clients: BTreeMap<NodeId, ClientName>,
+}
+
+impl Processes {
+    pub fn on_act(&mut self, node: NodeId, name: &ClientName, act: &Act) {
+        if matches!((node, act), (NodeId::Client(_), Act::Started)) {
+            self.clients.insert(node, name.clone());
+        }
+    }
+
+    /// `broker 3`, `controller 101`, or the client's own name.
+    pub fn name(&self, node: NodeId) -> String {
+        self.clients.get(&node).map_or_else(|| node.to_string(), |name| name.to_string())
+    }
+
+    /// Everything that can happen to a process but its start, which [`super::moment`] tells.
+    pub fn tell(
+        &self,
+        time: Time,
+        node: NodeId,
+        name: &ClientName,
+        act: &Act,
+        group: Option<&GroupId>,
+    ) -> Sentence {
+        let about = subject(node, name);
+        let named = match node {
+            NodeId::Client(_) => name.to_string(),
+            node => node.to_string(),
+        };
+        let say = |tone, what: &str| Sentence::new(time, tone, about.clone(), format!("{named} {what}"));
+        match act {
+            Act::Started => say(Tone::Info, "started"),
+            Act::Killed => match (node, group) {
+                (NodeId::Client(_), Some(group)) => say(Tone::Bad, "crashed without leaving its group")
+                    .detail(format!(
+                        "It sends no LeaveGroup: {group} waits for its heartbeats until session.timeout.ms has passed."
+                    ))
+                    .rules(&["R-CONS-26"]),
+                (NodeId::Client(_), None) => say(Tone::Bad, "crashed")
+                    .detail("Batches that were not acknowledged are gone with it, written or not."),
+                (NodeId::Broker(_), _) => say(Tone::Bad, "killed: its connections are reset")
+                    .detail("The controller learns of it only when heartbeats stay away for broker.session.timeout.ms.")
+                    .rules(&["R-REPL-52"]),
+                (NodeId::Controller(_), _) => say(Tone::Bad, "killed: its connections are reset")
+                    .detail("Without a controller nothing is elected, and no in-sync set can change.")
+                    .rules(&["R-CTRL-9"]),
+            },
+            Act::Frozen => say(Tone::Warn, "frozen: its connections stay open and silent")
+                .detail("Nobody is told. The others notice by the timeouts of the requests they wait for."),
+            Act::Thawed => say(Tone::Info, "thawed: it goes on where it stood"),
+            Act::Ended => say(Tone::Info, "ended after it said goodbye"),
+        }
+    }
+}
+
+fn subject(node: NodeId, name: &ClientName) -> Subject {
+    match node {
+        NodeId::Controller(id) => Subject::Controller(id),
+        NodeId::Broker(id) => Subject::Broker(id),
+        NodeId::Client(_) => Subject::Client(name.clone()),
+    }
+}
+
+pub(super) fn tell(processes: &Processes, time: Time, event: &Event) -> Option<Sentence> {
+    let sentence = match event {
+        Event::LinkCut { a, b } => Sentence::new(
+            time,
+            Tone::Bad,
+            Subject::Link(*a, *b),
+            format!("link between {} and {} cut", processes.name(*a), processes.name(*b)),
+        )
+        .detail("What they send to each other is lost without a sign until a timeout closes the connection."),
+        Event::LinkHealed { a, b } => Sentence::new(
+            time,
+            Tone::Good,
+            Subject::Link(*a, *b),
+            format!("link between {} and {} healed", processes.name(*a), processes.name(*b)),
+        ),
+        Event::CommandRefused { text, error, message } => {
+            Sentence::new(time, Tone::Warn, Subject::Cluster, format!("refused with {error}: {text}"))
+                .detail(message.clone())
+        }
+        Event::BrokerRegistered { broker, epoch, rack } => {
+            let rack = rack.as_ref().map(|rack| format!(" in rack {rack}")).unwrap_or_default();
+            let title = format!("broker {broker} registered{rack} with broker epoch {epoch}");
+            Sentence::new(time, Tone::Info, Subject::Broker(*broker), title)
+                .detail("It is fenced until it has read the metadata log up to its own registration.")
+                .rules(&["R-REPL-51"])
+        }
+        Event::BrokerFenced { broker, silent_ms } => {
+            let title = format!("broker {broker} fenced: no heartbeat for {}", duration(*silent_ms));
+            Sentence::new(time, Tone::Bad, Subject::Broker(*broker), title)
+                .detail(
+                    "The controller takes it out of every in-sync set and elects new leaders where it led.",
+                )
+                .rules(&["R-REPL-52"])
+        }
+        Event::BrokerUnfenced { broker } => {
+            Sentence::new(time, Tone::Good, Subject::Broker(*broker), format!("broker {broker} unfenced"))
+                .detail("Its metadata is up to date; it may lead and be in sync again.")
+                .rules(&["R-REPL-51"])
+        }
+        Event::TopicCreated { topic, partitions, replication_factor } => Sentence::new(
+            time,
+            Tone::Info,
+            Subject::Topic(topic.clone()),
+            format!(
+                "topic {topic} created: {}, replication factor {replication_factor}",
+                count(*partitions, "partition")
+            ),
+        )
+        .rules(&["R-PLACE-3"]),
+        Event::ConfigChanged { topic, key, value } => {
+            let title = match value {
+                Some(value) => format!("topic {topic}: {key} set to {value}"),
+                None => format!("topic {topic}: {key} is back at its default"),
+            };
+            Sentence::new(time, Tone::Info, Subject::Topic(topic.clone()), title).rules(&["R-LOG-53"])
+        }
+        _ => return None,
+    };
+    Some(sentence)
+}

@@ -1,0 +1,218 @@
+//! Consumer groups: who coordinates, who is a member, who owns what.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Sentence, Subject, Tone};
+use crate::kafka::event::{Event, GroupState, MemberRemoval, RebalanceReason, RevokeReason};
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerId, ClientName, Generation, GroupId, TopicPartition};
+use crate::lab::words::{count, duration, list};
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Groups {
+    /// The group that a client last joined.
+    group_of: BTreeMap<ClientName, GroupId>,
+    /// The coordinator that a group's members last found; gone when one of them lost it.
+    coordinators: BTreeMap<GroupId, BrokerId>,
+    /// Groups whose members have lost the coordinator.
+    lost: BTreeSet<GroupId>,
+}
+
+impl Groups {
+    pub fn of(&self, client: &ClientName) -> Option<&GroupId> {
+        self.group_of.get(client)
+    }
+
+    pub fn tell(&mut self, time: Time, event: &Event) -> Option<Sentence> {
+        match event {
+            Event::CoordinatorFound { client, group, broker } => self.found(time, client, group, *broker),
+            Event::CoordinatorLost { client, group, error } => {
+                self.coordinators.remove(group);
+                if !self.lost.insert(group.clone()) {
+                    return None;
+                }
+                let title = format!("{group}: {client} has lost the coordinator: {error}");
+                let sentence = about(time, Tone::Warn, group, title);
+                Some(
+                    sentence
+                        .detail("Its members ask any broker for the new one (FindCoordinator).")
+                        .rules(&["R-GRP-3"]),
+                )
+            }
+            Event::JoinSent { client, group } => {
+                self.group_of.insert(client.clone(), group.clone());
+                None
+            }
+            Event::PartitionsAssigned { client, group, generation, partitions } => {
+                Some(assigned(time, client, group, *generation, partitions))
+            }
+            Event::PartitionsRevoked { client, partitions, reason, .. } if !partitions.is_empty() => {
+                Some(revoked(time, client, partitions, *reason))
+            }
+            event => coordinator(time, event),
+        }
+    }
+
+    /// Told when the group's coordinator is another than was known, not for each member that asks.
+    fn found(
+        &mut self,
+        time: Time,
+        client: &ClientName,
+        group: &GroupId,
+        broker: BrokerId,
+    ) -> Option<Sentence> {
+        self.lost.remove(group);
+        if self.coordinators.insert(group.clone(), broker) == Some(broker) {
+            return None;
+        }
+        let sentence = about(
+            time,
+            Tone::Info,
+            group,
+            format!("{group}: {client} found the coordinator, broker {broker}"),
+        );
+        let detail = "It leads the partition of __consumer_offsets that the group's name hashes to.";
+        Some(sentence.detail(detail).rules(&["R-GRP-1", "R-GRP-2"]))
+    }
+}
+
+fn about(time: Time, tone: Tone, group: &GroupId, title: String) -> Sentence {
+    Sentence::new(time, tone, Subject::Group(group.clone()), title)
+}
+
+fn assigned(
+    time: Time,
+    client: &ClientName,
+    group: &GroupId,
+    generation: Generation,
+    partitions: &[TopicPartition],
+) -> Sentence {
+    let about = Subject::Client(client.clone());
+    if partitions.is_empty() {
+        let title = format!("{client} owns nothing in generation {generation} of {group}");
+        return Sentence::new(time, Tone::Warn, about, title)
+            .detail("The plan has no partition for it; it stands by.")
+            .rules(&["R-GRP-30"]);
+    }
+    let title = format!("{client} owns {} in generation {generation} of {group}", list(partitions));
+    Sentence::new(time, Tone::Good, about, title)
+        .detail("It asks for the committed offsets and reads on from there.")
+        .rules(&["R-GRP-30"])
+}
+
+fn revoked(time: Time, client: &ClientName, partitions: &[TopicPartition], reason: RevokeReason) -> Sentence {
+    let about = Subject::Client(client.clone());
+    let owned = list(partitions);
+    match reason {
+        RevokeReason::Rebalance => {
+            Sentence::new(time, Tone::Warn, about, format!("{client} gave up {owned} to join again"))
+                .detail("With an eager assignor a member owns nothing until the new plan is there.")
+                .rules(&["R-GRP-29"])
+        }
+        RevokeReason::Lost => Sentence::new(time, Tone::Bad, about, format!("{client} lost {owned}"))
+            .detail("The group does not know it any more; it can commit nothing of what it has processed.")
+            .rules(&["R-GRP-32"]),
+        RevokeReason::Closing => {
+            Sentence::new(time, Tone::Info, about, format!("{client} gave up {owned} to close"))
+                .rules(&["R-CONS-27"])
+        }
+    }
+}
+
+/// What happens at the coordinator.
+fn coordinator(time: Time, event: &Event) -> Option<Sentence> {
+    let sentence = match event {
+        Event::CoordinatorLoaded { broker, partition, records, groups } if !groups.is_empty() => {
+            let noun = if groups.len() == 1 { "group" } else { "groups" };
+            let title = format!("broker {broker} coordinates {noun} {} now", list(groups));
+            Sentence::new(time, Tone::Good, Subject::Broker(*broker), title)
+                .detail(format!("It read {} of __consumer_offsets-{partition}.", count(*records, "record")))
+                .rules(&["R-GRP-4"])
+        }
+        Event::MemberAdded { group, client, leader, .. } => {
+            let role = if *leader { " as its leader" } else { "" };
+            about(time, Tone::Info, group, format!("{group}: {client} is a member{role}")).rules(&["R-GRP-9"])
+        }
+        Event::MemberRemoved { group, client, reason, .. } => {
+            let (tone, why, rules) = removal(*reason);
+            about(time, tone, group, format!("{group}: {client} {why}")).rules(rules)
+        }
+        Event::GroupStateChanged { group, to, generation, .. } => {
+            return state(time, group, *to, *generation);
+        }
+        Event::RebalanceStarted { group, generation, reason, client } => {
+            let why = rebalance(*reason, client);
+            about(time, Tone::Warn, group, format!("{group}: rebalance after generation {generation}: {why}"))
+                .detail("Members learn of it from their next heartbeat and join again in their next poll().")
+                .rules(&["R-GRP-23"])
+        }
+        Event::JoinExtended { group, wait_ms } => {
+            let title = format!("{group}: waits {} more, for further members", duration(*wait_ms));
+            about(time, Tone::Info, group, title)
+                .detail("A new group waits for group.initial.rebalance.delay.ms, again while members keep coming.")
+                .rules(&["R-GRP-12"])
+        }
+        Event::AssignmentStored { group, generation, plan } => {
+            let plan: Vec<String> =
+                plan.iter().map(|(client, owned)| format!("{client} {}", list(owned))).collect();
+            about(time, Tone::Good, group, format!("{group}: generation {generation}: {}", plan.join("; ")))
+                .detail("The group's leader made this plan; the coordinator stored it and is Stable.")
+                .rules(&["R-GRP-18", "R-ASG-1"])
+        }
+        Event::CommitRefused { group, error, client } => {
+            about(time, Tone::Warn, group, format!("{group}: commit of {client} refused: {error}"))
+                .rules(&["R-GRP-36"])
+        }
+        _ => return None,
+    };
+    Some(sentence)
+}
+
+/// States that no other event tells.
+fn state(time: Time, group: &GroupId, to: GroupState, generation: Generation) -> Option<Sentence> {
+    let title = |what: &str| format!("{group}: {what}");
+    match to {
+        GroupState::CompletingRebalance => {
+            let title = title(&format!("all members have joined generation {generation}"));
+            let sentence = about(time, Tone::Info, group, title);
+            Some(sentence.detail("The leader works out who owns what.").rules(&["R-GRP-7", "R-GRP-17"]))
+        }
+        GroupState::Empty => {
+            let title = title(&format!("the group is empty, generation {generation}"));
+            Some(
+                about(time, Tone::Info, group, title)
+                    .detail("Its committed offsets stay.")
+                    .rules(&["R-GRP-6"]),
+            )
+        }
+        GroupState::Dead => Some(about(time, Tone::Info, group, title("the group is gone"))),
+        GroupState::PreparingRebalance | GroupState::Stable => None,
+    }
+}
+
+fn removal(reason: MemberRemoval) -> (Tone, &'static str, &'static [&'static str]) {
+    match reason {
+        MemberRemoval::Left => (Tone::Info, "left", &["R-GRP-22"]),
+        MemberRemoval::SessionExpired => {
+            (Tone::Bad, "removed: no heartbeat for its session.timeout.ms", &["R-GRP-21"])
+        }
+        MemberRemoval::DidNotRejoin => {
+            (Tone::Bad, "removed: it did not join again within the rebalance timeout", &["R-GRP-13"])
+        }
+        MemberRemoval::DidNotSync => (
+            Tone::Bad,
+            "removed: it did not ask for the new plan within the rebalance timeout",
+            &["R-GRP-19"],
+        ),
+    }
+}
+
+fn rebalance(reason: RebalanceReason, client: &ClientName) -> String {
+    match reason {
+        RebalanceReason::MemberJoined => format!("{client} joins"),
+        RebalanceReason::MemberRemoved(MemberRemoval::Left) => format!("{client} left"),
+        RebalanceReason::MemberRemoved(_) => format!("{client} was removed"),
+        RebalanceReason::MemberRejoined => format!("{client} joined again"),
+        RebalanceReason::WriteFailed => "the plan could not be stored".to_owned(),
+    }
+}

@@ -1,0 +1,194 @@
+//! The narrator: one plain sentence for each thing that changed state, made of the trace's events.
+//!
+//! It tells changes and not packets: a batch that is sent, stored, copied, polled or committed as it should be is no
+//! news. What repeats (retries, lost connections) is told once, and what happens to many partitions in one moment is
+//! one sentence ([`moment`]). It reads events only and knows no world.
+//!
+//! **Invariant:** sentences come in the order of virtual time, and the same events give the same sentences.
+
+mod client;
+mod cluster;
+mod group;
+mod moment;
+mod partition;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use crate::kafka::event::{Act, Event};
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, NodeId, Topic, TopicPartition};
+
+/// What a sentence means to the person who watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tone {
+    Info,
+    /// Something recovered or came to its goal.
+    Good,
+    /// Something waits, moved or is at risk.
+    Warn,
+    /// Something failed or is lost.
+    Bad,
+}
+
+/// The object a sentence is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subject {
+    Cluster,
+    Controller(ControllerId),
+    Broker(BrokerId),
+    Topic(Topic),
+    Partition(TopicPartition),
+    Group(GroupId),
+    Client(ClientName),
+    Link(NodeId, NodeId),
+}
+
+/// One thing that changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sentence {
+    pub time: Time,
+    pub tone: Tone,
+    pub about: Subject,
+    /// What happened, complete in itself.
+    pub title: String,
+    /// Why, or what follows; may be empty.
+    pub detail: String,
+    /// Ids of the rules it rests on.
+    pub rules: &'static [&'static str],
+}
+
+impl Sentence {
+    fn new(time: Time, tone: Tone, about: Subject, title: impl Into<String>) -> Sentence {
+        Sentence { time, tone, about, title: title.into(), detail: String::new(), rules: &[] }
+    }
+
+    fn detail(self, detail: impl Into<String>) -> Sentence {
+        Sentence { detail: detail.into(), ..self }
+    }
+
+    fn rules(self, rules: &'static [&'static str]) -> Sentence {
+        Sentence { rules, ..self }
+    }
+}
+
+impl fmt::Display for Sentence {
+    /// A line of the narrative: `00:39.118  broker 3 fenced: no heartbeat for 9 s (R-REPL-52)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}  {}", self.time, self.title)?;
+        if !self.rules.is_empty() {
+            write!(f, " ({})", self.rules.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// Tells a run, event by event.
+#[derive(Clone, Debug, Default)]
+pub struct Narrator {
+    processes: cluster::Processes,
+    partitions: partition::Partitions,
+    groups: group::Groups,
+    clients: client::Clients,
+    /// Events of the moment `gathered_at` that are told together.
+    gathered: Vec<Event>,
+    gathered_at: Time,
+}
+
+impl Narrator {
+    /// Takes the next event; gives what can be told by now.
+    pub fn tell(&mut self, time: Time, event: &Event) -> Vec<Sentence> {
+        let mut told = self.settle(time);
+        told.extend(self.tell_now(time, event));
+        told
+    }
+
+    /// Tells what was gathered before `now`, when nothing more can belong to its moment.
+    pub fn settle(&mut self, now: Time) -> Vec<Sentence> {
+        if now <= self.gathered_at || self.gathered.is_empty() {
+            return Vec::new();
+        }
+        moment::tell(self.gathered_at, &std::mem::take(&mut self.gathered))
+    }
+
+    fn tell_now(&mut self, time: Time, event: &Event) -> Option<Sentence> {
+        match event {
+            Event::Process { node, name, act } => {
+                self.processes.on_act(*node, name, act);
+                self.clients.on_act(*node, act);
+                match act {
+                    Act::Started => self.gather(time, event),
+                    _ => Some(self.processes.tell(time, *node, name, act, self.groups.of(name))),
+                }
+            }
+            Event::LinkCut { .. }
+            | Event::LinkHealed { .. }
+            | Event::CommandRefused { .. }
+            | Event::BrokerRegistered { .. }
+            | Event::BrokerFenced { .. }
+            | Event::BrokerUnfenced { .. }
+            | Event::TopicCreated { .. }
+            | Event::ConfigChanged { .. } => cluster::tell(&self.processes, time, event),
+
+            Event::LeaderElected { .. }
+            | Event::IsrShrunk { .. }
+            | Event::IsrExpanded { .. }
+            | Event::ElrChanged { .. }
+            | Event::IsrChangeRefused { .. }
+            | Event::PositionSet { .. } => self.gather(time, event),
+
+            Event::Appended { .. }
+            | Event::HighWatermarkAdvanced { .. }
+            | Event::Truncated { .. }
+            | Event::DuplicateBatch { .. }
+            | Event::ProduceRefused { .. } => self.partitions.tell(time, event),
+
+            Event::CoordinatorLoaded { .. }
+            | Event::MemberAdded { .. }
+            | Event::MemberRemoved { .. }
+            | Event::GroupStateChanged { .. }
+            | Event::RebalanceStarted { .. }
+            | Event::JoinExtended { .. }
+            | Event::AssignmentStored { .. }
+            | Event::CommitRefused { .. }
+            | Event::CoordinatorFound { .. }
+            | Event::CoordinatorLost { .. }
+            | Event::JoinSent { .. }
+            | Event::PartitionsAssigned { .. }
+            | Event::PartitionsRevoked { .. } => self.groups.tell(time, event),
+
+            Event::ConnectionLost { .. }
+            | Event::RequestTimedOut { .. }
+            | Event::ProducerIdGiven { .. }
+            | Event::BatchAcknowledged { .. }
+            | Event::BatchRetried { .. }
+            | Event::BatchFailed { .. }
+            | Event::ProducerPaused { .. }
+            | Event::ProducerResumed { .. }
+            | Event::CommitFailed { .. }
+            | Event::ClientFailed { .. } => self.clients.tell(&self.processes, time, event),
+
+            // What the command did is told; the controller's decisions are told, not each broker's obedience.
+            Event::CommandGiven { .. }
+            | Event::BecameLeader { .. }
+            | Event::BecameFollower { .. }
+            | Event::IsrChangeProposed { .. }
+            | Event::CoordinatorElected { .. }
+            | Event::CoordinatorResigned { .. }
+            // Packets and routine.
+            | Event::BatchSent { .. }
+            | Event::Replicated { .. }
+            | Event::OffsetCommitted { .. }
+            | Event::Polled { .. }
+            | Event::Processed { .. }
+            | Event::CommitConfirmed { .. } => None,
+        }
+    }
+
+    fn gather(&mut self, time: Time, event: &Event) -> Option<Sentence> {
+        self.gathered_at = time;
+        self.gathered.push(event.clone());
+        None
+    }
+}

@@ -1,0 +1,218 @@
+//! A scenario: the file a person writes to say what runs. The default cluster is one too.
+//!
+//! ```toml
+//! format = 1
+//! seed = 42
+//! start = "8s"                                  # the virtual time at which the page opens
+//! network = { latency = "20ms..60ms" }
+//!
+//! [broker-defaults]                             # broker configs by their real names
+//! "offsets.topic.num.partitions" = 10
+//!
+//! [[broker]]
+//! id = 1
+//! rack = "a"
+//! ```
+//!
+//! and likewise `[[topic]]`, `[[producer]]`, `[[consumer]]` and `[[at]]`, whose `do` is a command.
+//!
+//! **Invariant:** a text is read whole or refused with a place and a reason; nothing in it is passed over.
+
+mod parts;
+mod reader;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use toml::de::DeTable;
+
+pub use reader::ScenarioError;
+use reader::{Field, Read, Section};
+pub use settings::{Setting, classroom_settings};
+
+use super::command::{Clients, parse};
+use crate::client::consumer::ConsumerSpec;
+use crate::client::producer::workload::ProducerSpec;
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerId, ControllerId, Topic};
+use crate::sim::command::Command;
+
+/// The newest format that is read here.
+pub const FORMAT: i64 = 1;
+
+/// What keeps a file from asking for more than a page can hold.
+pub mod limits {
+    pub const FILE_BYTES: usize = 256 * 1024;
+    pub const BROKERS: usize = 1000;
+    pub const PARTITIONS: i64 = 10_000;
+    pub const REPLICAS: i64 = 30_000;
+    pub const CLIENTS: usize = 1000;
+    pub const TIMED_COMMANDS: usize = 10_000;
+    pub const LATENCY_US: i64 = HOUR_US;
+    pub const START_US: i64 = HOUR_US;
+    pub const TIME_US: i64 = 1000 * HOUR_US;
+    const HOUR_US: i64 = 3_600_000_000;
+}
+
+const DEFAULT_SEED: u64 = 42;
+const DEFAULT_LATENCY_US: RangeInclusive<i64> = 20_000..=60_000;
+/// There is one controller, and it has this id.
+pub const CONTROLLER: ControllerId = ControllerId(101);
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    pub seed: u64,
+    /// The virtual time at which the page opens.
+    pub start: Time,
+    /// One way, for each link and packet.
+    pub latency_us: RangeInclusive<i64>,
+    pub controller: ControllerId,
+    /// Broker configs by real names, for all brokers.
+    pub broker_config: BTreeMap<String, String>,
+    /// Ids with their racks, in the file's order.
+    pub brokers: Vec<(BrokerId, Option<String>)>,
+    pub topics: Vec<TopicSpec>,
+    pub producers: Vec<(Time, ProducerSpec)>,
+    pub consumers: Vec<(Time, ConsumerSpec)>,
+    /// Timed commands in the order of their times.
+    pub at: Vec<(Time, Command)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicSpec {
+    pub name: Topic,
+    pub partitions: i32,
+    pub replication_factor: i16,
+    pub config: BTreeMap<String, String>,
+}
+
+impl Scenario {
+    /// Reads a scenario file.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong in it.
+    pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+        let wrong = |offset, reason: String| Err(ScenarioError::at(text, offset, reason));
+        if text.len() > limits::FILE_BYTES {
+            return wrong(0, format!("a scenario file has at most {} kB", limits::FILE_BYTES / 1024));
+        }
+        match DeTable::parse(text) {
+            Ok(table) => read(Section::root(text, table.get_ref())),
+            Err(error) => wrong(error.span().map_or(0, |span| span.start), error.message().to_owned()),
+        }
+    }
+
+    /// Everything that happens by itself, in the order in which it is given: topics, clients, timed commands.
+    pub fn commands(&self) -> Vec<(Time, Command)> {
+        let topics = self.topics.iter().map(|topic| (Time::ZERO, create(topic)));
+        let producers = self.producers.iter().map(|(at, spec)| (*at, Command::AddProducer(spec.clone())));
+        let consumers = self.consumers.iter().map(|(at, spec)| (*at, Command::AddConsumer(spec.clone())));
+        let mut commands: Vec<(Time, Command)> =
+            topics.chain(producers).chain(consumers).chain(self.at.iter().cloned()).collect();
+        commands.sort_by_key(|(at, _)| *at);
+        commands
+    }
+}
+
+fn create(topic: &TopicSpec) -> Command {
+    Command::CreateTopic {
+        topic: topic.name.clone(),
+        partitions: topic.partitions,
+        replication_factor: topic.replication_factor,
+        config: topic.config.clone(),
+    }
+}
+
+fn read(root: Section) -> Read<Scenario> {
+    check_format(root)?;
+    root.only(&[
+        "format",
+        "seed",
+        "start",
+        "network",
+        "broker-defaults",
+        "broker",
+        "topic",
+        "producer",
+        "consumer",
+        "at",
+    ])?;
+    let seed = root.field("seed").map(|seed| seed.integer(0..=i64::MAX)).transpose()?;
+    let brokers = parts::brokers(root)?;
+    let topics = parts::topics(root, brokers.len())?;
+    let producers = parts::producers(root)?;
+    let consumers = parts::consumers(root)?;
+    parts::check_names(root, &producers, &consumers)?;
+    let mut clients = Clients::default();
+    topics.iter().for_each(|topic| clients.note(&create(topic)));
+    clients.producers.extend(producers.iter().map(|(_, spec)| spec.clone()));
+    clients.consumers.extend(consumers.iter().map(|(_, spec)| spec.clone()));
+    let at = timed_commands(root, &mut clients)?;
+    parts::check_topics(root, &clients.topics)?;
+    Ok(Scenario {
+        seed: seed.map_or(DEFAULT_SEED, i64::unsigned_abs),
+        start: time(root.field("start"), limits::START_US)?,
+        latency_us: latency_us(root)?,
+        controller: CONTROLLER,
+        broker_config: parts::broker_config(root)?,
+        brokers,
+        topics,
+        producers,
+        consumers,
+        at,
+    })
+}
+
+fn check_format(root: Section) -> Read<()> {
+    let field = root.required("format", "1")?;
+    match field.integer(1..=i64::MAX)? {
+        newer if newer > FORMAT => Err(field.error(format!(
+            "format {newer} is newer than this program knows, which is {FORMAT}; a newer version of it is needed"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// A moment of the run; its begin if nothing is said.
+fn time(field: Option<Field>, limit_us: i64) -> Read<Time> {
+    field.map_or(Ok(Time::ZERO), |field| field.duration_us(limit_us).map(Time::from_us))
+}
+
+fn latency_us(root: Section) -> Read<RangeInclusive<i64>> {
+    let Some(network) = root.section("network", "network")? else { return Ok(DEFAULT_LATENCY_US) };
+    network.only(&["latency"])?;
+    network
+        .field("latency")
+        .map_or(Ok(DEFAULT_LATENCY_US), |field| field.duration_range_us(limits::LATENCY_US))
+}
+
+/// The timed commands by their times; what they leave open is as those before them have it.
+fn timed_commands(root: Section, clients: &mut Clients) -> Read<Vec<(Time, Command)>> {
+    let sections = root.sections("at", "[[at]]")?;
+    if let Some(one_too_many) = sections.get(limits::TIMED_COMMANDS) {
+        return Err(
+            one_too_many.error(format!("there are at most {} timed commands", limits::TIMED_COMMANDS))
+        );
+    }
+    let mut written = Vec::new();
+    for section in sections {
+        section.only(&["time", "do"])?;
+        let at = Time::from_us(section.required("time", "\"30s\"")?.duration_us(limits::TIME_US)?);
+        let field = section.required("do", "\"kill broker 3\"")?;
+        let command = parse(field.text()?)
+            .map_err(|error| field.error_in_text(error.column, format!("no command: {}", error.reason)))?;
+        written.push((at, field, command));
+    }
+    written.sort_by_key(|(at, _, _)| *at);
+    let mut commands = Vec::new();
+    for (at, field, command) in written {
+        let command = clients.complete(command).map_err(|refusal| field.error(refusal.reason))?;
+        clients.note(&command);
+        commands.push((at, command));
+    }
+    Ok(commands)
+}

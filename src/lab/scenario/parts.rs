@@ -1,0 +1,264 @@
+//! Brokers, topics and clients of a scenario, checked as Kafka would check them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::reader::{Configs, Field, Read, Section};
+use super::{CONTROLLER, TopicSpec, limits, time};
+use crate::client::config::producer::ProducerConfig;
+use crate::client::config::{COMMON_KEYS, producer::PRODUCER_KEYS};
+use crate::client::consumer::{ConsumerConfig, ConsumerSpec, Line};
+use crate::client::producer::workload::{ProducerSpec, ValuePattern};
+use crate::kafka::config::{BROKER_KEYS, BrokerConfig, TOPIC_KEYS, check_topic_config};
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerId, ClientName, GroupId, Topic};
+use crate::lab::command::{default_keys, default_program, default_rate};
+use crate::lab::words::{count, suggestion};
+
+pub(super) fn brokers(root: Section) -> Read<Vec<(BrokerId, Option<String>)>> {
+    let sections = root.sections("broker", "[[broker]]")?;
+    if sections.is_empty() {
+        return Err(root.error("a cluster needs a broker: [[broker]] with an id"));
+    }
+    if let Some(one_too_many) = sections.get(limits::BROKERS) {
+        return Err(one_too_many.error(format!("there are at most {} brokers", limits::BROKERS)));
+    }
+    let mut seen = BTreeSet::new();
+    let mut brokers = Vec::new();
+    for section in sections {
+        section.only(&["id", "rack"])?;
+        let field = section.required("id", "1")?;
+        let id = BrokerId(field.integer(0..=i64::from(i32::MAX))? as i32);
+        if id.0 == CONTROLLER.0 {
+            return Err(field.error(format!("{id} is the controller's id")));
+        }
+        if !seen.insert(id) {
+            return Err(field.error(format!("there is a broker {id} already")));
+        }
+        let rack = section.field("rack").map(|rack| name(rack).map(str::to_owned)).transpose()?;
+        brokers.push((id, rack));
+    }
+    Ok(brokers)
+}
+
+pub(super) fn broker_config(root: Section) -> Read<BTreeMap<String, String>> {
+    let Some(section) = root.section("broker-defaults", "[broker-defaults]")? else {
+        return Ok(BTreeMap::new());
+    };
+    let configs = section.configs()?;
+    BrokerConfig::read(&configs.values).map_err(|error| {
+        let known = BROKER_KEYS.iter().map(|key| key.name);
+        invalid_config(&configs, &error.key, &error.to_string(), known)
+    })?;
+    Ok(configs.values)
+}
+
+fn invalid_config<'a>(
+    configs: &Configs,
+    key: &str,
+    message: &str,
+    known: impl Iterator<Item = &'a str> + Clone,
+) -> super::ScenarioError {
+    let near = if known.clone().any(|name| name == key) { String::new() } else { suggestion(key, known) };
+    configs.error(key, format!("{}: {message}{near}", ErrorCode::InvalidConfig))
+}
+
+pub(super) fn topics(root: Section, brokers: usize) -> Read<Vec<TopicSpec>> {
+    let (mut partitions, mut replicas) = (0, 0);
+    let mut names: BTreeMap<String, Topic> = BTreeMap::new();
+    let mut topics = Vec::new();
+    for section in root.sections("topic", "[[topic]]")? {
+        let topic = topic(section, brokers)?;
+        partitions += i64::from(topic.partitions);
+        replicas += i64::from(topic.partitions) * i64::from(topic.replication_factor);
+        if partitions > limits::PARTITIONS || replicas > limits::REPLICAS {
+            let (partitions, replicas) = (limits::PARTITIONS, limits::REPLICAS);
+            return Err(section
+                .error(format!("there are at most {partitions} partitions and {replicas} replicas in all")));
+        }
+        if let Some(other) = names.insert(topic.name.as_str().replace('.', "_"), topic.name.clone()) {
+            let (error, reason) = match other == topic.name {
+                true => (ErrorCode::TopicAlreadyExists, format!("there is a topic {other} already")),
+                false => {
+                    (ErrorCode::InvalidTopicException, format!("{} collides with topic {other}", topic.name))
+                }
+            };
+            return Err(section.required("name", "\"orders\"")?.error(format!("{error}: {reason}")));
+        }
+        topics.push(topic);
+    }
+    Ok(topics)
+}
+
+fn topic(section: Section, brokers: usize) -> Read<TopicSpec> {
+    section.only(&["name", "partitions", "replication-factor", "config"])?;
+    let name = topic_name(section.required("name", "\"orders\"")?)?;
+    let field = section.required("partitions", "3")?;
+    let partitions = field.integer(i64::MIN..=i64::MAX)?;
+    if partitions < 1 {
+        let error = ErrorCode::InvalidPartitions;
+        return Err(field.error(format!("{error}: a topic has at least one partition, not {partitions}")));
+    }
+    if partitions > limits::PARTITIONS {
+        return Err(field.error(format!("there are at most {} partitions in all", limits::PARTITIONS)));
+    }
+    let field = section.required("replication-factor", "3")?;
+    let replication_factor = field.integer(i64::MIN..=i64::MAX)?;
+    if replication_factor < 1 || replication_factor > brokers as i64 {
+        let brokers = count(brokers as i64, "broker");
+        let reason = format!("{replication_factor} replicas are not possible; the cluster has {brokers}");
+        return Err(field.error(format!("{}: {reason}", ErrorCode::InvalidReplicationFactor)));
+    }
+    let config = configs(section)?;
+    if let Some(configs) = &config {
+        check_topic_config(&configs.values).map_err(|error| {
+            let known = TOPIC_KEYS.iter().map(|key| key.name);
+            invalid_config(configs, &error.key, &error.to_string(), known)
+        })?;
+    }
+    let config = config.map(|configs| configs.values).unwrap_or_default();
+    let (partitions, replication_factor) = (partitions as i32, replication_factor as i16);
+    Ok(TopicSpec { name, partitions, replication_factor, config })
+}
+
+fn configs(section: Section) -> Read<Option<Configs>> {
+    section.section("config", "config")?.map(|configs| configs.configs()).transpose()
+}
+
+/// R-LOG-52.
+fn topic_name(field: Field) -> Read<Topic> {
+    let name = field.text()?;
+    let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let fits = (1..=249).contains(&name.len()) && name.chars().all(is_legal) && name != "." && name != "..";
+    match fits {
+        true => Ok(Topic::new(name)),
+        false => {
+            let legal = "a topic's name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-'";
+            Err(field.error(format!("{}: {legal}", ErrorCode::InvalidTopicException)))
+        }
+    }
+}
+
+/// A name that a command can say too.
+fn name<'a>(field: Field<'a>) -> Read<&'a str> {
+    let name = field.text()?;
+    if name.trim().is_empty() {
+        return Err(field.error(format!("{} is not empty", field.key)));
+    }
+    if name.chars().any(char::is_control) || name.chars().count() > 100 {
+        return Err(
+            field.error(format!("{} has at most 100 characters and no control characters", field.key))
+        );
+    }
+    Ok(name)
+}
+
+pub(super) fn producers(root: Section) -> Read<Vec<(Time, ProducerSpec)>> {
+    root.sections("producer", "[[producer]]")?.into_iter().map(producer).collect()
+}
+
+fn producer(section: Section) -> Read<(Time, ProducerSpec)> {
+    section.only(&["name", "topic", "rate", "keys", "value", "value-size", "config", "start-at"])?;
+    let keys = section.field("keys").map(|keys| keys.parsed("keys such as \"cart-{0..7}\"")).transpose()?;
+    let rate =
+        section.field("rate").map(|rate| rate.parsed("a rate such as \"12/s\", \"1/5s\" or \"300/min\""));
+    let value = section.field("value").map(|value| value.text()).transpose()?;
+    let size = section.field("value-size").map(|size| size.integer(0..=1_000_000)).transpose()?;
+    let config = configs(section)?;
+    if let Some(configs) = &config {
+        ProducerConfig::read(&configs.values).map_err(|error| {
+            let known = PRODUCER_KEYS.iter().chain(COMMON_KEYS).map(|key| key.name);
+            invalid_config(configs, &error.key, &error.to_string(), known)
+        })?;
+    }
+    let keys = keys.unwrap_or_else(default_keys);
+    let spec = ProducerSpec {
+        name: ClientName::new(name(section.required("name", "\"checkout-api\"")?)?),
+        topic: topic_name(section.required("topic", "\"orders\"")?)?,
+        rate: rate.transpose()?.unwrap_or_else(default_rate),
+        value: value.map_or_else(|| ValuePattern::for_keys(&keys), ValuePattern::new),
+        keys,
+        value_size: size.map(|bytes| bytes as i32),
+        config: config.map(|configs| configs.values).unwrap_or_default(),
+    };
+    Ok((time(section.field("start-at"), limits::TIME_US)?, spec))
+}
+
+pub(super) fn consumers(root: Section) -> Read<Vec<(Time, ConsumerSpec)>> {
+    root.sections("consumer", "[[consumer]]")?.into_iter().map(consumer).collect()
+}
+
+fn consumer(section: Section) -> Read<(Time, ConsumerSpec)> {
+    section.only(&["name", "group", "topics", "program", "config", "start-at"])?;
+    let config = configs(section)?;
+    if let Some(configs) = &config {
+        ConsumerConfig::read(&configs.values).map_err(|error| {
+            let known = crate::client::consumer::config::KEYS.iter().chain(COMMON_KEYS).map(|key| key.name);
+            invalid_config(configs, &error.key, &error.to_string(), known)
+        })?;
+    }
+    let field = section.required("topics", "[\"orders\"]")?;
+    let topics = field.texts()?.into_iter().map(topic_name).collect::<Read<Vec<Topic>>>()?;
+    if topics.is_empty() {
+        return Err(field.error("a consumer subscribes to at least one topic"));
+    }
+    let spec = ConsumerSpec {
+        name: ClientName::new(name(section.required("name", "\"consumer-a\"")?)?),
+        group: GroupId::new(name(section.required("group", "\"billing\"")?)?),
+        topics,
+        program: section.field("program").map_or_else(|| Ok(default_program()), program)?,
+        config: config.map(|configs| configs.values).unwrap_or_default(),
+    };
+    Ok((time(section.field("start-at"), limits::TIME_US)?, spec))
+}
+
+fn program(field: Field) -> Read<Vec<Line>> {
+    let lines = field.texts()?.iter().map(Field::text).collect::<Read<Vec<&str>>>()?;
+    Line::parse_program(&lines).map_err(|error| field.error(error.to_string()))
+}
+
+/// No two clients have one name, and there are not too many of them.
+pub(super) fn check_names(
+    root: Section,
+    producers: &[(Time, ProducerSpec)],
+    consumers: &[(Time, ConsumerSpec)],
+) -> Read<()> {
+    let sections = clients(root)?;
+    if let Some(one_too_many) = sections.get(limits::CLIENTS) {
+        return Err(one_too_many.error(format!("there are at most {} clients", limits::CLIENTS)));
+    }
+    let names =
+        producers.iter().map(|(_, spec)| &spec.name).chain(consumers.iter().map(|(_, spec)| &spec.name));
+    let mut seen = BTreeSet::new();
+    for (section, name) in sections.iter().zip(names) {
+        if !seen.insert(name) {
+            return Err(section.required("name", "")?.error(format!("there is a client {name} already")));
+        }
+    }
+    Ok(())
+}
+
+/// The sections of all clients, producers first.
+fn clients(root: Section) -> Read<Vec<Section>> {
+    Ok([root.sections("producer", "[[producer]]")?, root.sections("consumer", "[[consumer]]")?].concat())
+}
+
+/// Clients use topics that there are, or that a timed command creates.
+pub(super) fn check_topics(root: Section, topics: &[Topic]) -> Read<()> {
+    for section in clients(root)? {
+        let fields = match (section.field("topic"), section.field("topics")) {
+            (Some(topic), _) => vec![topic],
+            (None, Some(topics)) => topics.texts()?,
+            (None, None) => Vec::new(),
+        };
+        for field in fields {
+            let name = field.text()?;
+            if topics.iter().all(|topic| topic.as_str() != name) {
+                let near = suggestion(name, topics.iter().map(Topic::as_str));
+                let error = ErrorCode::UnknownTopicOrPartition;
+                return Err(field.error(format!("{error}: there is no topic {name}{near}")));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! Numbers and lists as a person reads them. Words only: what is said is said by the callers.
+//!
+//! **Invariant:** a number never stands without its unit.
+
+use std::fmt::Display;
+
+/// `300 ms`, `9 s`, `9.3 s`, `2 min 5 s`.
+pub fn duration(ms: i64) -> String {
+    let (seconds, tenths) = (ms / 1000, ms % 1000 / 100);
+    match ms {
+        ..1000 => format!("{ms} ms"),
+        ..60_000 if tenths == 0 => format!("{seconds} s"),
+        ..60_000 => format!("{seconds}.{tenths} s"),
+        _ if seconds % 60 == 0 => format!("{} min", seconds / 60),
+        _ => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
+}
+
+/// Microseconds of `500us`, `20ms`, `8s`, `2min`, `1h`; `None` for anything else and beyond an i64.
+pub fn parse_us(text: &str) -> Option<i64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let unit_us = match unit {
+        "us" => 1,
+        "ms" => 1000,
+        "s" => 1_000_000,
+        "min" => 60_000_000,
+        "h" => 3_600_000_000,
+        _ => return None,
+    };
+    number.parse::<i64>().ok()?.checked_mul(unit_us)
+}
+
+/// `1 record`, `2 records`.
+pub fn count(number: impl Into<i64>, noun: &str) -> String {
+    let number = number.into();
+    let plural = match noun.strip_suffix('y') {
+        _ if number == 1 => noun.to_owned(),
+        Some(stem) if !noun.ends_with("ey") => format!("{stem}ies"),
+        _ => format!("{noun}s"),
+    };
+    format!("{number} {plural}")
+}
+
+/// `1, 2, 3`; `none` when there is nothing.
+pub fn list<T: Display>(items: impl IntoIterator<Item = T>) -> String {
+    let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+}
+
+/// The one of `known` that a person may have meant: about a third of its letters are wrong at most.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word: Vec<char> = word.chars().take(64).collect();
+    known
+        .into_iter()
+        .map(|name| (distance(&word, name), name))
+        .min()
+        .filter(|&(wrong, name)| wrong <= name.chars().count().div_ceil(3))
+        .map(|(_, name)| name)
+}
+
+/// ` (did you mean NAME?)`, or nothing.
+pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(word, known).map(|name| format!(" (did you mean {name}?)")).unwrap_or_default()
+}
+
+/// Letters to insert, drop or replace to get from one to the other (Levenshtein).
+fn distance(from: &[char], to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.iter().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_carry_the_unit_that_fits() {
+        let said: Vec<String> = [0, 999, 1000, 9_040, 9_300, 60_000, 125_900].map(duration).into();
+        assert_eq!(said, ["0 ms", "999 ms", "1 s", "9 s", "9.3 s", "1 min", "2 min 5 s"]);
+    }
+
+    #[test]
+    fn times_are_whole_numbers_with_a_unit() {
+        let read: Vec<i64> = ["0us", "20ms", "8s", "2min", "1h"].into_iter().filter_map(parse_us).collect();
+        assert_eq!(read, [0, 20_000, 8_000_000, 120_000_000, 3_600_000_000]);
+        for text in ["", "s", "8", "8 s", "-1s", "1.5s", "8S", "9223372036854775807s", "٣s"] {
+            assert_eq!(parse_us(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn one_is_singular_and_the_rest_are_plural() {
+        assert_eq!(
+            [count(1, "record"), count(0, "record"), count(2, "key")],
+            ["1 record", "0 records", "2 keys"]
+        );
+        assert_eq!(count(3, "entry"), "3 entries");
+    }
+
+    #[test]
+    fn a_slip_of_the_finger_is_suggested_and_another_word_is_not() {
+        let known = ["replication-factor", "partitions", "name"];
+        assert_eq!(nearest("replicaton-factor", known), Some("replication-factor"));
+        assert_eq!(nearest("nam", known), Some("name"));
+        assert_eq!(nearest("colour", known), None);
+        assert_eq!(suggestion("partition", known), " (did you mean partitions?)");
+    }
+}
