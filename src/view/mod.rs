@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** nothing here knows a browser, and nothing here changes the world.
 
+pub mod build;
 pub mod model;
 pub mod pace;
 pub mod sentences;

@@ -229,7 +229,6 @@ pub struct ConsumerView {
     /// How far that line is, in percent; `None` where it has no length of its own.
     pub progress: Option<u8>,
     pub partitions: Rc<[ConsumedView]>,
-    pub processed: i64,
     pub waiting: Option<Rc<str>>,
 }
 
@@ -250,7 +249,9 @@ pub enum FlightKind {
     Records,
     /// An answer that confirms records or a commit.
     Confirmation,
-    /// JoinGroup, SyncGroup, LeaveGroup, FindCoordinator and OffsetCommit.
+    /// OffsetCommit.
+    Commit,
+    /// JoinGroup, SyncGroup, LeaveGroup and FindCoordinator.
     Group,
     /// News between controller and brokers.
     Control,
@@ -264,8 +265,8 @@ pub struct Flight {
     pub from: NodeId,
     pub to: NodeId,
     pub kind: FlightKind,
-    /// Kafka's name of the request.
-    pub api: &'static str,
+    /// Kafka's name of the request, or what it carries.
+    pub label: &'static str,
     /// The first partition that it carries records of.
     pub tp: Option<TopicPartition>,
     /// Key colour of its first record.

@@ -202,8 +202,9 @@ impl Easel<'_> {
                 (5.0 + (flight.records.clamp(1, 9) - 1) as f64 * 0.4, palette.key(flight.colour), None)
             }
             FlightKind::Confirmation => (3.0, palette.good.as_str(), None),
-            FlightKind::Group => (4.5, palette.accent.as_str(), Some(flight.api)),
-            FlightKind::Control => (4.5, palette.warning.as_str(), Some(flight.api)),
+            FlightKind::Commit => (3.5, palette.accent.as_str(), None),
+            FlightKind::Group => (4.5, palette.accent.as_str(), Some(flight.label)),
+            FlightKind::Control => (4.5, palette.warning.as_str(), Some(flight.label)),
             FlightKind::Background => (2.0, palette.dim.as_str(), None),
         };
         self.pen.set_global_alpha(if flight.kind == FlightKind::Background { 0.6 } else { 1.0 });
