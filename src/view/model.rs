@@ -35,7 +35,6 @@ pub struct Model {
 /// What a scenario says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioView {
-    pub name: Rc<str>,
     pub seed: u64,
     /// One way, in words: "20 ms to 60 ms".
     pub latency: Rc<str>,

@@ -13,7 +13,7 @@ use crate::kafka::log::Log;
 use crate::kafka::record::Record;
 use crate::kafka::replication::{Disk, Partition};
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, GroupId, LeaderEpoch, Offset, TopicPartition};
+use crate::kafka::types::{BrokerId, ControllerId, GroupId, LeaderEpoch, Offset, TopicPartition};
 use crate::view::model::{
     BrokerView, Cell, ControllerView, Flag, Health, OffsetsTopicRow, OffsetsTopicView, ReplicaView, Role,
     Standing,
@@ -87,27 +87,21 @@ impl<'a> Cluster<'a> {
         Cluster { now, image, brokers, flags, ends }
     }
 
-    fn broker(&self, id: BrokerId) -> Option<&BrokerSource<'a>> {
+    pub fn broker(&self, id: BrokerId) -> Option<&BrokerSource<'a>> {
         self.brokers.iter().find(|broker| broker.id == id)
     }
 }
 
-pub fn controller_view(controller: &Controller, health: Health) -> ControllerView {
-    let (fenced, unfenced): (Vec<_>, Vec<_>) =
-        controller.image().brokers.iter().partition(|(_, registration)| registration.fenced);
+pub fn controller_view(id: ControllerId, controller: Option<&Controller>, health: Health) -> ControllerView {
+    let brokers = controller.into_iter().flat_map(|controller| &controller.image().brokers);
+    let (fenced, unfenced): (Vec<_>, Vec<_>) = brokers.partition(|(_, registration)| registration.fenced);
     let ids = |brokers: Vec<(&BrokerId, _)>| brokers.into_iter().map(|(id, _)| *id).collect();
     let state = match health {
         Health::Frozen => "stands still",
         Health::Dead => "dead",
         Health::Running | Health::Waiting => "active",
     };
-    ControllerView {
-        id: controller.id(),
-        health,
-        state: state.into(),
-        unfenced: ids(unfenced),
-        fenced: ids(fenced),
-    }
+    ControllerView { id, health, state: state.into(), unfenced: ids(unfenced), fenced: ids(fenced) }
 }
 
 pub fn broker_view(

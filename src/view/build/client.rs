@@ -5,18 +5,22 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::broker::BrokerSource;
 use super::reuse::{keep_array, keep_list};
 use crate::client::consumer::{Activity, Consumer, Line, MemberState, Waiting};
 use crate::client::producer::status::{BatchState, Waiting as ProducerWaiting};
 use crate::client::producer::{Phase, Producer};
-use crate::kafka::broker::Broker;
 use crate::kafka::event::GroupState;
-use crate::kafka::group::ClassicGroup;
+use crate::kafka::group::consumer_protocol::assigned_partitions;
+use crate::kafka::group::{ClassicGroup, Member};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, GroupId, NodeId, Offset, TopicPartition};
 use crate::view::model::{ConsumedView, ConsumerView, Flag, FlagKind, GroupView, Health, ProducerView, Tone};
 use crate::view::sentences;
+
+/// The node of a client that has none any more.
+const GONE: NodeId = NodeId::Client(u32::MAX);
 
 /// A client with its process.
 pub struct ClientSource<'a, C> {
@@ -90,7 +94,7 @@ pub fn flags(
     consumers: &[ClientSource<'_, Consumer>],
 ) -> BTreeMap<TopicPartition, Vec<Flag>> {
     let mut flags: BTreeMap<TopicPartition, Vec<Flag>> = BTreeMap::new();
-    for group in brokers.iter().flat_map(|broker| broker.groups().shards()).flat_map(|(_, shard)| {
+    for group in brokers.iter().filter_map(BrokerSource::alive).flat_map(|broker| broker.groups().shards()).flat_map(|(_, shard)| {
         shard.groups().filter_map(|group| Some((&group.id, shard.committed_offsets(&group.id)?)))
     }) {
         let (id, offsets) = group;
@@ -126,8 +130,11 @@ pub fn group_view(
         });
         consumer_view(source, ends, now, before.map(|view| &**view))
     });
-    let members = keep_list(before.map(|view| &view.members), members, |a, b| a.name == b.name);
     let group = coordinator.map(|(_, group)| group);
+    let lives = |member: &Member| consumers.iter().any(|source| source.client.spec().name == member.client);
+    let gone = group.into_iter().flat_map(|group| group.members.values()).filter(|member| !lives(member));
+    let members = members.chain(gone.map(|member| gone_view(member, now)));
+    let members = keep_list(before.map(|view| &view.members), members, |a, b| a.name == b.name);
     GroupView {
         id: id.clone(),
         state: Rc::from(group.map_or("no coordinator", |group| group.state.name())),
@@ -150,7 +157,7 @@ fn state_tone(state: GroupState) -> Tone {
 }
 
 fn group_waiting(group: &ClassicGroup, now: Time) -> Option<String> {
-    let names = |missing: &dyn Fn(&crate::kafka::group::Member) -> bool| {
+    let names = |missing: &dyn Fn(&Member) -> bool| {
         let names: Vec<&str> = group
             .members
             .values()
@@ -212,6 +219,24 @@ fn consumer_view(
         progress: progress(consumer, now).filter(|_| runs),
         partitions: keep_array(before.map(|view| &view.partitions), partitions.collect()),
         waiting: if lives { waiting(&consumer.waiting(), now).map(Rc::from) } else { None },
+    }
+}
+
+/// A consumer whose process has ended, while its group still counts it as a member.
+fn gone_view(member: &Member, now: Time) -> ConsumerView {
+    let session = seconds(member.expires_at.ms_since(now));
+    ConsumerView {
+        name: Rc::from(member.client.as_str()),
+        node: GONE,
+        health: Health::Dead,
+        state: Rc::from("gone"),
+        group_leader: false,
+        owned: assigned_partitions(&member.assignment).into(),
+        program: Rc::from([]),
+        line: None,
+        progress: None,
+        partitions: Rc::from([]),
+        waiting: Some(Rc::from(format!("Its group waits {session} more for a heartbeat; nobody reads its partitions."))),
     }
 }
 
