@@ -1,4 +1,15 @@
 //! Glassbroker: a Kafka cluster you can see through.
-pub mod client;
+//!
+//! Pure state machines that speak Kafka's own requests, driven by one deterministic scheduler, observed through one
+//! view model, drawn by Yew. Every input from any side is one command; seed, scenario and commands are the whole run.
+//!
+//! The rooms, in reading order; arrows point down only (`ui, api -> view -> lab -> sim -> client -> kafka`):
+//!
+//! - [`kafka`]: the cluster. Requests, records, logs, replication, controller, groups, brokers.
+//! - [`client`]: producers, consumers and the administrator, as Kafka's Java clients behave.
+//! - [`sim`]: virtual time, the network and its faults, processes, the trace and the digest.
+
 pub mod kafka;
+pub mod client;
+pub mod sim;
 pub mod lab;

@@ -22,7 +22,10 @@ pub enum Target {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// A new broker joins the cluster.
-    AddBroker { broker: BrokerId, rack: Option<String> },
+    AddBroker {
+        broker: BrokerId,
+        rack: Option<String>,
+    },
     /// kill -9.
     Kill(Target),
     /// Starts a dead broker again with the data it had.
@@ -31,8 +34,14 @@ pub enum Command {
     Freeze(Target),
     Thaw(Target),
     /// Packets between the two are lost without a sign.
-    Cut { a: Target, b: Target },
-    Heal { a: Target, b: Target },
+    Cut {
+        a: Target,
+        b: Target,
+    },
+    Heal {
+        a: Target,
+        b: Target,
+    },
     AddProducer(ProducerSpec),
     /// The application stops sending; what it has sent goes on.
     Pause(ClientName),
@@ -42,9 +51,18 @@ pub enum Command {
     Close(ClientName),
     /// The client's process ends without a word.
     Crash(ClientName),
-    CreateTopic { topic: Topic, partitions: i32, replication_factor: i16, config: BTreeMap<String, String> },
+    CreateTopic {
+        topic: Topic,
+        partitions: i32,
+        replication_factor: i16,
+        config: BTreeMap<String, String>,
+    },
     /// `None` deletes the topic's own value.
-    SetTopicConfig { topic: Topic, key: String, value: Option<String> },
+    SetTopicConfig {
+        topic: Topic,
+        key: String,
+        value: Option<String>,
+    },
 }
 
 /// Why a command was not carried out.

@@ -17,7 +17,7 @@ mod fetched;
 mod fetcher;
 mod membership;
 mod offsets;
-mod program;
+pub mod program;
 mod rebalance;
 mod requests;
 mod spec;

@@ -60,7 +60,9 @@ impl Broker {
                             let wire = kafka_protocol::messages::TopicName(name.to_wire());
                             missing_topic(error).with_name(Some(wire))
                         }
-                        (None, None) => missing_topic(ErrorCode::UnknownTopicId).with_topic_id(topic.topic_id),
+                        (None, None) => {
+                            missing_topic(ErrorCode::UnknownTopicId).with_topic_id(topic.topic_id)
+                        }
                     });
                 }
             }
@@ -94,13 +96,20 @@ impl Broker {
             return ErrorCode::InvalidTopicException;
         }
         if allow_creation && self.config.auto_create_topics {
-            let topic = if name.as_str() == OFFSETS_TOPIC { self.offsets_topic() } else { automatic_topic(name) };
+            let topic =
+                if name.as_str() == OFFSETS_TOPIC { self.offsets_topic() } else { automatic_topic(name) };
             self.create_topic(now, name, topic, fx);
         }
         ErrorCode::UnknownTopicOrPartition
     }
 
-    fn create_topic(&mut self, now: Time, name: &Topic, topic: CreatableTopic, fx: &mut Effects<BrokerTimer>) {
+    fn create_topic(
+        &mut self,
+        now: Time,
+        name: &Topic,
+        topic: CreatableTopic,
+        fx: &mut Effects<BrokerTimer>,
+    ) {
         if !self.creating.insert(name.clone()) {
             return;
         }

@@ -38,16 +38,22 @@ pub struct AlterPartitionManager {
 
 impl AlterPartitionManager {
     /// Takes up the change that a leader wants.
-    pub fn submit(&mut self, me: BrokerId, epoch: BrokerEpoch, partition: &Partition, fx: &mut Effects<BrokerTimer>) {
+    pub fn submit(
+        &mut self,
+        me: BrokerId,
+        epoch: BrokerEpoch,
+        partition: &Partition,
+        fx: &mut Effects<BrokerTimer>,
+    ) {
         let Some(leader) = partition.leader() else { return };
         let isr = leader.isr.wanted();
         let seen_epoch = |id: BrokerId| match id {
             id if id == me => epoch.0,
             id => leader.remotes.get(&id).and_then(|remote| remote.broker_epoch).map_or(-1, |epoch| epoch.0),
         };
-        let members = isr.iter().map(|id| {
-            BrokerState::default().with_broker_id(id.0.into()).with_broker_epoch(seen_epoch(*id))
-        });
+        let members = isr
+            .iter()
+            .map(|id| BrokerState::default().with_broker_id(id.0.into()).with_broker_epoch(seen_epoch(*id)));
         let data = PartitionData::default()
             .with_partition_index(partition.tp.partition)
             .with_leader_epoch(partition.leader_epoch.0)
@@ -78,8 +84,9 @@ impl Broker {
         for pending in manager.pending.values() {
             topics.entry(pending.topic_id).or_default().push(pending.data.clone());
         }
-        let topics =
-            topics.into_iter().map(|(id, data)| TopicData::default().with_topic_id(id.0).with_partitions(data));
+        let topics = topics
+            .into_iter()
+            .map(|(id, data)| TopicData::default().with_topic_id(id.0).with_partitions(data));
         let request = AlterPartitionRequest::default()
             .with_broker_id(self.id.0.into())
             .with_broker_epoch(self.lifecycle.epoch().0)

@@ -66,14 +66,20 @@ impl Broker {
         let loads = self.groups.on_elected(tp.partition, leader_epoch, &mut group_fx);
         self.carry_out(now, group_fx, fx);
         if loads {
-            let records = self.replicas.partition(tp).map_or(0, |partition| {
-                partition.log.log_end_offset() - partition.log.log_start_offset()
-            });
+            let records = self
+                .replicas
+                .partition(tp)
+                .map_or(0, |partition| partition.log.log_end_offset() - partition.log.log_start_offset());
             fx.set_timer(BrokerTimer::OffsetsLoaded(tp.partition), now.plus_ms(load_time_ms(records)));
         }
     }
 
-    pub(super) fn on_offsets_resigned(&mut self, now: Time, tp: &TopicPartition, fx: &mut Effects<BrokerTimer>) {
+    pub(super) fn on_offsets_resigned(
+        &mut self,
+        now: Time,
+        tp: &TopicPartition,
+        fx: &mut Effects<BrokerTimer>,
+    ) {
         if !is_offsets(tp) {
             return;
         }
@@ -122,11 +128,14 @@ impl Broker {
         for append in group_fx.appends {
             let batch = batch_of(&append, now);
             let tp = offsets_partition(append.partition);
-            let written = self.with_replicas(now, fx, |replicas, step| replicas.append_as_coordinator(&tp, batch, step));
+            let written = self
+                .with_replicas(now, fx, |replicas, step| replicas.append_as_coordinator(&tp, batch, step));
             let mut follow_up = GroupEffects::default();
             let (partition, token) = (append.partition, append.token);
             match written {
-                Ok(last_offset) => self.groups.on_appended(now, partition, token, last_offset, &mut follow_up),
+                Ok(last_offset) => {
+                    self.groups.on_appended(now, partition, token, last_offset, &mut follow_up)
+                }
                 Err(error) => self.groups.on_append_failed(now, partition, token, error, &mut follow_up),
             }
             self.carry_out(now, follow_up, fx);

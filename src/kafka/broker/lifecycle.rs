@@ -77,10 +77,8 @@ impl Broker {
     }
 
     fn registration(&self) -> BrokerRegistrationRequest {
-        let listener = Listener::default()
-            .with_name("PLAINTEXT".into())
-            .with_host(host(self.id).into())
-            .with_port(PORT);
+        let listener =
+            Listener::default().with_name("PLAINTEXT".into()).with_host(host(self.id).into()).with_port(PORT);
         let metadata_version = Feature::default()
             .with_name("metadata.version".into())
             .with_min_supported_version(7)

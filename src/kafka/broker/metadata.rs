@@ -60,7 +60,9 @@ impl Broker {
         let topic = FetchTopic::default().with_topic_id(METADATA_TOPIC_ID.0).with_partitions(vec![partition]);
         let request = FetchRequest::default()
             .with_replica_state(
-                ReplicaState::default().with_replica_id(self.id.0.into()).with_replica_epoch(self.lifecycle.epoch().0),
+                ReplicaState::default()
+                    .with_replica_id(self.id.0.into())
+                    .with_replica_epoch(self.lifecycle.epoch().0),
             )
             .with_max_wait_ms(MAX_WAIT_MS)
             .with_max_bytes(MAX_BYTES)
@@ -69,7 +71,12 @@ impl Broker {
         self.ask_controller(now, Channel::Raft, request, Purpose::FetchMetadata, fx);
     }
 
-    pub(super) fn metadata_fetched(&mut self, now: Time, response: &FetchResponse, fx: &mut Effects<BrokerTimer>) {
+    pub(super) fn metadata_fetched(
+        &mut self,
+        now: Time,
+        response: &FetchResponse,
+        fx: &mut Effects<BrokerTimer>,
+    ) {
         let data = response.responses.first().and_then(|topic| topic.partitions.first());
         let bytes = data.filter(|data| data.error_code == 0).and_then(|data| data.records.clone());
         let Some(records) = bytes.and_then(|bytes| decode_records(bytes).ok()) else {

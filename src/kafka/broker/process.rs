@@ -82,7 +82,8 @@ impl Broker {
             ..GroupConfig::default()
         };
         // As NodeToControllerChannelManager: one request at a time.
-        let network = NetworkConfig { max_in_flight: 1, reconnect_backoff_max_ms: 50, ..NetworkConfig::default() };
+        let network =
+            NetworkConfig { max_in_flight: 1, reconnect_backoff_max_ms: 50, ..NetworkConfig::default() };
         let name = ClientName::new(&format!("broker-{id}"));
         let seed = random.next_u64();
         Broker {
@@ -153,7 +154,10 @@ impl Broker {
 
     fn start(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
         fx.set_timer(BrokerTimer::CheckIsr, now.plus_ms(self.isr_check_ms()));
-        fx.set_timer(BrokerTimer::Checkpoint, now.plus_ms(self.config.replica_high_watermark_checkpoint_interval_ms));
+        fx.set_timer(
+            BrokerTimer::Checkpoint,
+            now.plus_ms(self.config.replica_high_watermark_checkpoint_interval_ms),
+        );
         self.fetch_metadata(now, fx);
         self.communicate(now, fx);
     }
@@ -172,7 +176,9 @@ impl Broker {
             }
             BrokerTimer::Communicate => self.communicate(now, fx),
             BrokerTimer::FetchMetadata => self.fetch_metadata(now, fx),
-            BrokerTimer::Operation(id) => self.with_replicas(now, fx, |replicas, step| replicas.expire(id, step)),
+            BrokerTimer::Operation(id) => {
+                self.with_replicas(now, fx, |replicas, step| replicas.expire(id, step))
+            }
             BrokerTimer::CheckIsr => {
                 self.with_replicas(now, fx, ReplicaManager::check_isr);
                 fx.set_timer(BrokerTimer::CheckIsr, now.plus_ms(self.isr_check_ms()));
@@ -254,10 +260,14 @@ impl Broker {
     fn on_answer(&mut self, now: Time, purpose: Purpose, response: &Response, fx: &mut Effects<BrokerTimer>) {
         match (purpose, response) {
             (Purpose::Register, Response::BrokerRegistration(response)) => self.registered(now, response, fx),
-            (Purpose::Heartbeat, Response::BrokerHeartbeat(response)) => self.heartbeat_answered(now, response, fx),
+            (Purpose::Heartbeat, Response::BrokerHeartbeat(response)) => {
+                self.heartbeat_answered(now, response, fx)
+            }
             (Purpose::FetchMetadata, Response::Fetch(response)) => self.metadata_fetched(now, response, fx),
             (Purpose::FetchReplicas { leader, asked }, Response::Fetch(response)) => {
-                self.with_replicas(now, fx, |replicas, step| replicas.fetched(leader, &asked, response, step));
+                self.with_replicas(now, fx, |replicas, step| {
+                    replicas.fetched(leader, &asked, response, step)
+                });
             }
             (Purpose::AlterPartition, Response::AlterPartition(response)) => {
                 self.partitions_altered(now, response, fx);
@@ -265,7 +275,9 @@ impl Broker {
             (Purpose::CreateTopics(names), Response::CreateTopics(_)) => {
                 self.creating.retain(|name| !names.contains(name));
             }
-            (Purpose::Forward(forwarded), Response::Envelope(response)) => self.forwarded(forwarded, response, fx),
+            (Purpose::Forward(forwarded), Response::Envelope(response)) => {
+                self.forwarded(forwarded, response, fx)
+            }
             (Purpose::AllocateProducerIds, Response::AllocateProducerIds(response)) => {
                 self.producer_ids.allocated(response);
             }

@@ -62,8 +62,9 @@ impl Broker {
         request: &InitProducerIdRequest,
         fx: &mut Effects<BrokerTimer>,
     ) -> InitProducerIdResponse {
-        let refused =
-            |error: ErrorCode| InitProducerIdResponse::default().with_error_code(error.code()).with_producer_id((-1).into());
+        let refused = |error: ErrorCode| {
+            InitProducerIdResponse::default().with_error_code(error.code()).with_producer_id((-1).into())
+        };
         if request.transactional_id.is_some() {
             return refused(ErrorCode::UnsupportedVersion);
         }
@@ -76,7 +77,9 @@ impl Broker {
             self.ask_controller(now, Channel::Forwarding, request, Purpose::AllocateProducerIds, fx);
         }
         match taken {
-            Some(id) => InitProducerIdResponse::default().with_producer_id(id.0.into()).with_producer_epoch(0),
+            Some(id) => {
+                InitProducerIdResponse::default().with_producer_id(id.0.into()).with_producer_epoch(0)
+            }
             None => refused(ErrorCode::CoordinatorLoadInProgress).with_producer_epoch(-1),
         }
     }

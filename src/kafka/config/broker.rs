@@ -196,7 +196,11 @@ impl BrokerConfig {
         let v = Values::read(&[BROKER_KEYS], BROKER_NOT_MODELLED, given)?;
         let replication_factor = v.int("default.replication.factor");
         let default_replication_factor = i16::try_from(replication_factor).map_err(|_| {
-            ConfigError::new("default.replication.factor", replication_factor, "Value must be no more than 32767")
+            ConfigError::new(
+                "default.replication.factor",
+                replication_factor,
+                "Value must be no more than 32767",
+            )
         })?;
         Ok(BrokerConfig {
             auto_create_topics: v.boolean("auto.create.topics.enable"),

@@ -167,4 +167,3 @@ fn parse(key: &Key, text: &str) -> Result<Value, ConfigError> {
         }
     }
 }
-

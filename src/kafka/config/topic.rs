@@ -41,7 +41,11 @@ pub const TOPIC_KEYS: &[Key] = &[
 /// Topic configs that Kafka knows and that have no effect here yet. The controller checks and keeps them.
 pub const TOPIC_NOT_MODELLED: &[Key] = &[
     other("cleanup.policy", "delete", Kind::ListOf(&["delete", "compact"])),
-    other("compression.type", "producer", Kind::OneOf(&["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"])),
+    other(
+        "compression.type",
+        "producer",
+        Kind::OneOf(&["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"]),
+    ),
     other("delete.retention.ms", "86400000", Kind::long_from(0)),
     other("file.delete.delay.ms", "60000", Kind::long_from(0)),
     other("flush.messages", "9223372036854775807", Kind::long_from(1)),
@@ -81,7 +85,8 @@ impl TopicConfig {
         cluster: &BTreeMap<String, String>,
     ) -> Result<TopicConfig, ConfigError> {
         let known = |name: &String| all_keys().any(|key| key.name == name);
-        let mut given: BTreeMap<String, String> = cluster.clone().into_iter().filter(|(k, _)| known(k)).collect();
+        let mut given: BTreeMap<String, String> =
+            cluster.clone().into_iter().filter(|(k, _)| known(k)).collect();
         given.extend(own.clone());
         let values = Values::read(&[TOPIC_KEYS, TOPIC_NOT_MODELLED], &[], &given)?;
         Ok(TopicConfig {

@@ -16,7 +16,8 @@ pub fn validate(
     image: &ClusterImage,
 ) -> Result<Vec<BrokerId>, ErrorCode> {
     let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
-    if wanted.leader_epoch > partition.leader_epoch.0 || wanted.partition_epoch > partition.partition_epoch.0 {
+    if wanted.leader_epoch > partition.leader_epoch.0 || wanted.partition_epoch > partition.partition_epoch.0
+    {
         return Err(ErrorCode::NotController);
     }
     if wanted.leader_epoch < partition.leader_epoch.0 {
@@ -28,7 +29,8 @@ pub fn validate(
     if wanted.partition_epoch < partition.partition_epoch.0 {
         return Err(ErrorCode::InvalidUpdateVersion);
     }
-    let isr: Vec<BrokerId> = wanted.new_isr_with_epochs.iter().map(|member| BrokerId(member.broker_id.0)).collect();
+    let isr: Vec<BrokerId> =
+        wanted.new_isr_with_epochs.iter().map(|member| BrokerId(member.broker_id.0)).collect();
     let distinct = isr.iter().enumerate().all(|(place, id)| !isr[..place].contains(id));
     let recovery = recovery_state(wanted.leader_recovery_state);
     let invalid = isr.is_empty()
@@ -43,7 +45,8 @@ pub fn validate(
     // KIP-903: a member must be the incarnation that the leader saw.
     let eligible = |member: &kafka_protocol::messages::alter_partition_request::BrokerState| {
         image.brokers.get(&BrokerId(member.broker_id.0)).is_some_and(|known| {
-            known.is_active() && (member.broker_epoch == -1 || known.epoch == BrokerEpoch(member.broker_epoch))
+            known.is_active()
+                && (member.broker_epoch == -1 || known.epoch == BrokerEpoch(member.broker_epoch))
         })
     };
     if !wanted.new_isr_with_epochs.iter().all(eligible) {

@@ -91,7 +91,9 @@ pub fn register(
         epoch,
         rack: request.rack.as_ref().map(|rack| rack.to_string()),
         fenced: existing.filter(|_| same_incarnation).is_none_or(|known| known.fenced),
-        in_controlled_shutdown: existing.filter(|_| same_incarnation).is_some_and(|known| known.in_controlled_shutdown),
+        in_controlled_shutdown: existing
+            .filter(|_| same_incarnation)
+            .is_some_and(|known| known.in_controlled_shutdown),
     }));
     Ok((plan, epoch))
 }
@@ -179,6 +181,8 @@ fn registration_change(image: &ClusterImage, broker: BrokerId, fenced: bool) -> 
 pub fn registration_response(result: &Result<BrokerEpoch, ErrorCode>) -> BrokerRegistrationResponse {
     match result {
         Ok(epoch) => BrokerRegistrationResponse::default().with_broker_epoch(epoch.0),
-        Err(error) => BrokerRegistrationResponse::default().with_error_code(error.code()).with_broker_epoch(-1),
+        Err(error) => {
+            BrokerRegistrationResponse::default().with_error_code(error.code()).with_broker_epoch(-1)
+        }
     }
 }

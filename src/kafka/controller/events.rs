@@ -10,7 +10,10 @@ use crate::kafka::protocol::metadata_records::{ConfigResource, MetadataRecord};
 use crate::kafka::types::{BrokerId, Topic, TopicPartition};
 
 /// The partition that a record is about to change, as it was.
-pub fn before(image: &ClusterImage, record: &MetadataRecord) -> Option<(TopicPartition, Rc<PartitionRegistration>)> {
+pub fn before(
+    image: &ClusterImage,
+    record: &MetadataRecord,
+) -> Option<(TopicPartition, Rc<PartitionRegistration>)> {
     match record {
         MetadataRecord::PartitionChange(change) => {
             let tp = TopicPartition::new(image.topic_name(change.topic_id)?, change.partition);
@@ -84,7 +87,13 @@ fn tell_partition<T>(
     let removed = missing(&before.isr, &after.isr);
     if !removed.is_empty() {
         let partition_epoch = after.partition_epoch;
-        fx.event(Event::IsrShrunk { tp: tp.clone(), removed, isr: isr.clone(), partition_epoch, reason: cause.0 });
+        fx.event(Event::IsrShrunk {
+            tp: tp.clone(),
+            removed,
+            isr: isr.clone(),
+            partition_epoch,
+            reason: cause.0,
+        });
     }
     let added = missing(&after.isr, &before.isr);
     if !added.is_empty() {

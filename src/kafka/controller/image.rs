@@ -167,8 +167,12 @@ impl ClusterImage {
             }
             MetadataRecord::Topic { name, id } => {
                 self.names.insert(*id, name.clone());
-                let topic =
-                    TopicImage { name: name.clone(), id: *id, partitions: Vec::new(), config: BTreeMap::new() };
+                let topic = TopicImage {
+                    name: name.clone(),
+                    id: *id,
+                    partitions: Vec::new(),
+                    config: BTreeMap::new(),
+                };
                 self.topics.insert(name.clone(), Rc::new(topic));
             }
             MetadataRecord::Partition(record) => {

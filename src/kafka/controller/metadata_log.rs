@@ -36,7 +36,12 @@ impl MetadataLog {
         let mut builder = BatchBuilder::new();
         for record in records {
             let value = record.encode();
-            builder.append(&NewRecord { timestamp_ms: now.wall_ms(), key: None, value: Some(&value), headers: &[] });
+            builder.append(&NewRecord {
+                timestamp_ms: now.wall_ms(),
+                key: None,
+                value: Some(&value),
+                headers: &[],
+            });
         }
         let batch = builder.finish(None).into_bytes();
         let limits = AppendLimits { max_message_bytes: i32::MAX, ..AppendLimits::default() };
@@ -54,7 +59,7 @@ impl MetadataLog {
     /// The whole log, for a controller that starts again.
     pub fn records(&self) -> impl Iterator<Item = MetadataRecord> + '_ {
         self.log.batches_from(self.log.log_start_offset()).flat_map(|batch| {
-            decode_batch(&batch).expect("the log holds what the controller wrote").into_iter().map(|(_, r)| r)
+            decode_batch(batch).expect("the log holds what the controller wrote").into_iter().map(|(_, r)| r)
         })
     }
 }

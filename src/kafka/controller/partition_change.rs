@@ -90,7 +90,8 @@ impl<'a> PartitionChangeBuilder<'a> {
         if self.target_isr.len() as i32 >= self.min_isr {
             return Vec::new();
         }
-        let candidates: BTreeSet<BrokerId> = self.partition.elr.iter().chain(&self.partition.isr).copied().collect();
+        let candidates: BTreeSet<BrokerId> =
+            self.partition.elr.iter().chain(&self.partition.isr).copied().collect();
         let kept = |id: &BrokerId| !self.target_isr.contains(id) && self.unclean_shutdown != Some(*id);
         candidates.into_iter().filter(kept).collect()
     }
@@ -117,7 +118,8 @@ impl<'a> PartitionChangeBuilder<'a> {
     /// R-REPL-42: the present leader if it may stay, else the first valid replica in list order.
     fn elect_leader(&self, target_elr: &[BrokerId]) -> Election {
         let valid = |id: BrokerId| {
-            let entitled = self.target_isr.contains(&id) || (self.target_isr.is_empty() && target_elr.contains(&id));
+            let entitled =
+                self.target_isr.contains(&id) || (self.target_isr.is_empty() && target_elr.contains(&id));
             entitled && (self.is_acceptable)(id)
         };
         if valid(self.partition.leader) {
@@ -247,7 +249,15 @@ mod tests {
         );
         check(
             "a member of the ELR leads cleanly (EX-9)",
-            Case { isr: &[], elr: &[1, 2], last_known: &[1], leader: -1, target_isr: &[], live: &[2], ..STEADY },
+            Case {
+                isr: &[],
+                elr: &[1, 2],
+                last_known: &[1],
+                leader: -1,
+                target_isr: &[],
+                live: &[2],
+                ..STEADY
+            },
             "2 e6 isr[2] elr[1] last[]",
         );
         check(

@@ -153,10 +153,17 @@ mod tests {
         list.iter().map(|(id, rack, fenced)| (BrokerId(*id), registration(*rack, *fenced))).collect()
     }
 
-    fn check(title: &str, cluster: &[(i32, Option<&str>, bool)], partitions: i32, factor: i16, expected: &str) {
+    fn check(
+        title: &str,
+        cluster: &[(i32, Option<&str>, bool)],
+        partitions: i32,
+        factor: i16,
+        expected: &str,
+    ) {
         let text = match place(&brokers(cluster), partitions, factor) {
             Ok(lists) => {
-                let list = |ids: &Vec<BrokerId>| ids.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join(",");
+                let list =
+                    |ids: &Vec<BrokerId>| ids.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join(",");
                 lists.iter().map(list).collect::<Vec<_>>().join(" ")
             }
             Err(error) => error.to_string(),
@@ -169,7 +176,8 @@ mod tests {
         let plain = [(1, None, false), (2, None, false), (3, None, false), (4, None, false)];
         check("EX-12 without racks", &plain, 4, 2, "1,2 2,3 3,4 4,1");
         check("R-PLACE-5 without racks", &plain[..3], 3, 3, "1,2,3 2,3,1 3,1,2");
-        let two = [(1, Some("a"), false), (2, Some("a"), false), (3, Some("b"), false), (4, Some("b"), false)];
+        let two =
+            [(1, Some("a"), false), (2, Some("a"), false), (3, Some("b"), false), (4, Some("b"), false)];
         check("EX-12 with two racks", &two, 4, 2, "1,3 4,2 1,3 4,2");
         let three = [(1, Some("a"), false), (2, Some("b"), false), (3, Some("c"), false)];
         check("one broker a rack", &three, 3, 3, "1,2,3 2,3,1 3,1,2");

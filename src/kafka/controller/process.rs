@@ -19,7 +19,9 @@ use crate::kafka::protocol::metadata_records::{ConfigResource, MetadataRecord};
 use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerEpoch, BrokerId, ControllerId, Offset, ProducerId, Topic, TopicId, TopicPartition};
+use crate::kafka::types::{
+    BrokerEpoch, BrokerId, ControllerId, Offset, ProducerId, Topic, TopicId, TopicPartition,
+};
 
 /// Producer ids that a broker is given at a time.
 const PRODUCER_ID_BLOCK: i64 = 1000;
@@ -88,7 +90,9 @@ impl Controller {
             Input::Start => self.start(now, fx),
             Input::Request { id, request, .. } => self.on_request(now, id, &request, fx),
             Input::Timer(ControllerTimer::CheckSessions) => self.check_sessions(now, fx),
-            Input::Timer(ControllerTimer::FetchDeadline(id)) => self.answer_parked(|parked| parked.request == id, fx),
+            Input::Timer(ControllerTimer::FetchDeadline(id)) => {
+                self.answer_parked(|parked| parked.request == id, fx)
+            }
             Input::Connected(_) | Input::Disconnected(_) | Input::Response { .. } => {}
         }
     }
@@ -110,7 +114,8 @@ impl Controller {
     }
 
     fn check_sessions(&mut self, now: Time, fx: &mut Effects<ControllerTimer>) {
-        while let Some((broker, silent_ms)) = self.sessions.take_expired(now, self.config.session_timeout_ms) {
+        while let Some((broker, silent_ms)) = self.sessions.take_expired(now, self.config.session_timeout_ms)
+        {
             fx.event(Event::BrokerFenced { broker, silent_ms });
             let plan = brokers::fence(&self.image, broker);
             self.write(now, plan, fx);
@@ -129,7 +134,12 @@ impl Controller {
     }
 
     /// The answer to a request that is answered at once; `None` for one that a controller does not serve.
-    fn answer(&mut self, now: Time, request: &Request, fx: &mut Effects<ControllerTimer>) -> Option<Response> {
+    fn answer(
+        &mut self,
+        now: Time,
+        request: &Request,
+        fx: &mut Effects<ControllerTimer>,
+    ) -> Option<Response> {
         Some(match request {
             Request::ApiVersions(_) => api_versions::response(CONTROLLER_APIS).into(),
             Request::BrokerRegistration(request) => self.register(now, request, fx).into(),
@@ -319,9 +329,16 @@ impl Controller {
     }
 
     /// R-CTRL-1: brokers are observers that fetch the metadata log.
-    fn fetch(&mut self, now: Time, id: RequestId, fetch: &m::FetchRequest, fx: &mut Effects<ControllerTimer>) {
+    fn fetch(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        fetch: &m::FetchRequest,
+        fx: &mut Effects<ControllerTimer>,
+    ) {
         let Some(partition) = fetch.topics.first().and_then(|topic| topic.partitions.first()) else {
-            return fx.respond(id, m::FetchResponse::default().with_error_code(ErrorCode::InvalidRequest.code()));
+            return fx
+                .respond(id, m::FetchResponse::default().with_error_code(ErrorCode::InvalidRequest.code()));
         };
         let parked =
             ParkedFetch { request: id, offset: Offset(partition.fetch_offset), max_bytes: fetch.max_bytes };
@@ -378,8 +395,7 @@ impl Controller {
 
 /// What `kafka-storage format` puts into a new cluster's log.
 fn bootstrap_records() -> Vec<MetadataRecord> {
-    let feature =
-        |name: &str, level: i16| MetadataRecord::FeatureLevel { name: name.to_string(), level };
+    let feature = |name: &str, level: i16| MetadataRecord::FeatureLevel { name: name.to_string(), level };
     vec![
         feature("metadata.version", 30),
         feature("eligible.leader.replicas.version", 1),

@@ -19,9 +19,7 @@ use crate::kafka::protocol::metadata_records::{
     ConfigResource, MetadataRecord, PartitionChange, PartitionRecord, RecoveryState,
 };
 use crate::kafka::random::Random;
-use crate::kafka::types::{
-    BrokerId, LeaderEpoch, PartitionEpoch, Topic, TopicId, TopicPartition,
-};
+use crate::kafka::types::{BrokerId, LeaderEpoch, PartitionEpoch, Topic, TopicId, TopicPartition};
 
 /// Why the records of one write were written, for the events they give rise to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +57,8 @@ fn builder<'a>(
     is_acceptable: &'a dyn Fn(BrokerId) -> bool,
 ) -> Option<PartitionChangeBuilder<'a>> {
     let topic_id = image.topic(&tp.topic)?.id;
-    let mut builder = PartitionChangeBuilder::new(image.partition(tp)?, topic_id, tp.partition, is_acceptable);
+    let mut builder =
+        PartitionChangeBuilder::new(image.partition(tp)?, topic_id, tp.partition, is_acceptable);
     builder.min_isr = image.effective_min_isr(tp);
     builder.elr_enabled = image.elr_enabled();
     Some(builder)
@@ -80,7 +79,11 @@ pub fn change_without(
 }
 
 /// What becomes of a partition without a leader when `broker` is back.
-pub fn change_with_back(image: &ClusterImage, tp: &TopicPartition, broker: BrokerId) -> Option<PartitionChange> {
+pub fn change_with_back(
+    image: &ClusterImage,
+    tp: &TopicPartition,
+    broker: BrokerId,
+) -> Option<PartitionChange> {
     let is_acceptable = |id: BrokerId| id == broker || image.is_active(id);
     builder(image, tp, &is_acceptable)?.build()
 }
@@ -211,7 +214,10 @@ fn placed(
 }
 
 /// The records that change one resource's configs (IncrementalAlterConfigs: SET 0, DELETE 1).
-pub fn alter_configs(resource: &AlterConfigsResource, image: &ClusterImage) -> Result<Vec<MetadataRecord>, Refused> {
+pub fn alter_configs(
+    resource: &AlterConfigsResource,
+    image: &ClusterImage,
+) -> Result<Vec<MetadataRecord>, Refused> {
     const TOPIC: i8 = 2;
     if resource.resource_type != TOPIC {
         return Err((ErrorCode::InvalidRequest, "Only topic configs can be altered here yet.".to_string()));
@@ -243,9 +249,7 @@ pub fn alter_configs(resource: &AlterConfigsResource, image: &ClusterImage) -> R
 
 /// R-REPL-48: another min.insync.replicas makes the eligible replicas of the topic meaningless.
 fn elr_cleared_by(records: &[MetadataRecord], topic: &super::image::TopicImage) -> Vec<MetadataRecord> {
-    let changes_min_isr = |record: &MetadataRecord| {
-        matches!(record, MetadataRecord::Config { key, .. } if key == "min.insync.replicas")
-    };
+    let changes_min_isr = |record: &MetadataRecord| matches!(record, MetadataRecord::Config { key, .. } if key == "min.insync.replicas");
     if !records.iter().any(changes_min_isr) {
         return Vec::new();
     }
@@ -266,7 +270,10 @@ pub fn refused_topic(topic: &CreatableTopic, (error, message): Refused) -> Creat
         .with_error_message(Some(message.into()))
 }
 
-pub fn altered(resource: &AlterConfigsResource, outcome: Result<(), Refused>) -> AlterConfigsResourceResponse {
+pub fn altered(
+    resource: &AlterConfigsResource,
+    outcome: Result<(), Refused>,
+) -> AlterConfigsResourceResponse {
     let (error, message) = match outcome {
         Ok(()) => (ErrorCode::None, None),
         Err((error, message)) => (error, Some(message.into())),

@@ -75,7 +75,8 @@ pub struct PartitionChange {
 
 impl PartitionChange {
     pub fn is_empty(&self) -> bool {
-        let unchanged = PartitionChange { partition: self.partition, topic_id: self.topic_id, ..Default::default() };
+        let unchanged =
+            PartitionChange { partition: self.partition, topic_id: self.topic_id, ..Default::default() };
         *self == unchanged
     }
 }
@@ -89,13 +90,28 @@ pub enum ConfigResource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MetadataRecord {
     RegisterBroker(RegisterBroker),
-    Topic { name: Topic, id: TopicId },
+    Topic {
+        name: Topic,
+        id: TopicId,
+    },
     Partition(PartitionRecord),
     /// `value: None` deletes the key.
-    Config { resource: ConfigResource, name: String, key: String, value: Option<String> },
+    Config {
+        resource: ConfigResource,
+        name: String,
+        key: String,
+        value: Option<String>,
+    },
     PartitionChange(PartitionChange),
-    FeatureLevel { name: String, level: i16 },
-    ProducerIds { broker: BrokerId, epoch: BrokerEpoch, next: ProducerId },
+    FeatureLevel {
+        name: String,
+        level: i16,
+    },
+    ProducerIds {
+        broker: BrokerId,
+        epoch: BrokerEpoch,
+        next: ProducerId,
+    },
     BrokerRegistrationChange(BrokerRegistrationChange),
 }
 
@@ -109,7 +125,9 @@ impl MetadataRecord {
             MetadataRecord::PartitionChange(_) => (5, 2),
             MetadataRecord::FeatureLevel { .. } => (12, 0),
             MetadataRecord::ProducerIds { .. } => (15, 0),
-            MetadataRecord::BrokerRegistrationChange(change) => (17, u32::from(change.in_controlled_shutdown)),
+            MetadataRecord::BrokerRegistrationChange(change) => {
+                (17, u32::from(change.in_controlled_shutdown))
+            }
         }
     }
 
@@ -241,7 +259,10 @@ fn decode_registration(r: &mut Reader<'_>) -> Result<RegisterBroker, WireError> 
     let incarnation = r.uuid()?;
     let epoch = BrokerEpoch(r.i64()?);
     r.compact_array(|r| {
-        (r.compact_string()?, r.compact_string()?, r.u16()?, r.i16()?);
+        r.compact_string()?;
+        r.compact_string()?;
+        r.u16()?;
+        r.i16()?;
         r.tags()
     })?;
     r.compact_array(|_| Ok(()))?;
@@ -304,7 +325,16 @@ fn decode_partition(r: &mut Reader<'_>) -> Result<PartitionRecord, WireError> {
     r.compact_array(|r| r.uuid())?;
     let recovering = r.tags()?.iter().any(|(tag, _)| *tag == 0);
     let recovery = if recovering { RecoveryState::Recovering } else { RecoveryState::Recovered };
-    Ok(PartitionRecord { partition, topic_id, replicas, isr, leader, recovery, leader_epoch, partition_epoch })
+    Ok(PartitionRecord {
+        partition,
+        topic_id,
+        replicas,
+        isr,
+        leader,
+        recovery,
+        leader_epoch,
+        partition_epoch,
+    })
 }
 
 fn encode_partition_change(w: &mut Writer, record: &PartitionChange) {
@@ -331,7 +361,8 @@ fn decode_partition_change(r: &mut Reader<'_>) -> Result<PartitionChange, WireEr
             1 => change.leader = Some(BrokerId(field.i32()?)),
             5 => {
                 let recovering = field.i8()? == 1;
-                change.recovery = Some(if recovering { RecoveryState::Recovering } else { RecoveryState::Recovered });
+                change.recovery =
+                    Some(if recovering { RecoveryState::Recovering } else { RecoveryState::Recovered });
             }
             6 => change.elr = Some(decode_ids_field(field)?),
             7 => change.last_known_elr = Some(decode_ids_field(field)?),
@@ -403,7 +434,11 @@ mod tests {
         };
         check(MetadataRecord::BrokerRegistrationChange(fenced));
         check(MetadataRecord::FeatureLevel { name: "metadata.version".into(), level: 30 });
-        check(MetadataRecord::ProducerIds { broker: BrokerId(1), epoch: BrokerEpoch(5), next: ProducerId(1000) });
+        check(MetadataRecord::ProducerIds {
+            broker: BrokerId(1),
+            epoch: BrokerEpoch(5),
+            next: ProducerId(1000),
+        });
         let (resource, name, key) = (ConfigResource::Topic, "orders".into(), "min.insync.replicas".into());
         check(MetadataRecord::Config { resource, name, key, value: None });
     }

@@ -11,7 +11,9 @@ use kafka_protocol::messages::fetch_response::{
     EpochEndOffset, FetchableTopicResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
 };
 use kafka_protocol::messages::list_offsets_request::ListOffsetsPartition;
-use kafka_protocol::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
+use kafka_protocol::messages::list_offsets_response::{
+    ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
+};
 use kafka_protocol::messages::{FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse};
 
 use super::manager::{Notice, ReplicaManager, Step};
@@ -78,7 +80,10 @@ impl ReplicaManager {
         if !waits || fetch.topics.is_empty() {
             return step.fx.respond(id, response);
         }
-        let named = fetch.topics.iter().filter_map(|topic| Some((step.image.topic_name(TopicId(topic.topic_id))?, topic)));
+        let named = fetch
+            .topics
+            .iter()
+            .filter_map(|topic| Some((step.image.topic_name(TopicId(topic.topic_id))?, topic)));
         let watched = named.flat_map(|(name, topic)| {
             topic.partitions.iter().map(move |partition| TopicPartition::new(name, partition.partition))
         });
@@ -115,7 +120,8 @@ impl ReplicaManager {
             if let Some(name) = &name {
                 name_leaders(name, &mut answers, step.image, &mut response.node_endpoints);
             }
-            let topic = FetchableTopicResponse::default().with_topic_id(topic.topic_id).with_partitions(answers);
+            let topic =
+                FetchableTopicResponse::default().with_topic_id(topic.topic_id).with_partitions(answers);
             response.responses.push(topic);
         }
         (response, urgent, bytes)
@@ -228,7 +234,9 @@ impl ReplicaManager {
         let topics = request.topics.iter().map(|topic| {
             let name = Topic::new(&topic.name.0);
             let answers = topic.partitions.iter().map(|wanted| self.list_offset(&name, wanted, image));
-            ListOffsetsTopicResponse::default().with_name(topic.name.clone()).with_partitions(answers.collect())
+            ListOffsetsTopicResponse::default()
+                .with_name(topic.name.clone())
+                .with_partitions(answers.collect())
         });
         ListOffsetsResponse::default().with_topics(topics.collect())
     }
@@ -241,7 +249,8 @@ impl ReplicaManager {
     ) -> ListOffsetsPartitionResponse {
         let tp = TopicPartition::new(topic, wanted.partition_index);
         let epoch = Some(LeaderEpoch(wanted.current_leader_epoch)).filter(|epoch| epoch.0 >= 0);
-        let partition = self.find(&tp, image).and_then(|partition| partition.check_leader(epoch).map(|_| partition));
+        let partition =
+            self.find(&tp, image).and_then(|partition| partition.check_leader(epoch).map(|_| partition));
         let found = partition.and_then(|partition| offset_for(partition, wanted.timestamp));
         let (error, (timestamp, offset, leader_epoch)) = match found {
             Ok(found) => (ErrorCode::None, found),
@@ -320,7 +329,8 @@ fn read_partition(
     if let Reader::Follower(follower, _) = reader
         && !leader.remotes.contains_key(&follower)
     {
-        let unknown = if epoch.is_some() { ErrorCode::UnknownLeaderEpoch } else { ErrorCode::NotLeaderOrFollower };
+        let unknown =
+            if epoch.is_some() { ErrorCode::UnknownLeaderEpoch } else { ErrorCode::NotLeaderOrFollower };
         return Err(unknown);
     }
     let log = &partition.log;
@@ -345,18 +355,25 @@ fn read_partition(
 }
 
 /// KIP-951: who leads now, where this broker does not (R-REPL-67).
-fn name_leaders(topic: &Topic, answers: &mut [PartitionData], image: &ClusterImage, endpoints: &mut Vec<NodeEndpoint>) {
+fn name_leaders(
+    topic: &Topic,
+    answers: &mut [PartitionData],
+    image: &ClusterImage,
+    endpoints: &mut Vec<NodeEndpoint>,
+) {
     let misdirected = |code: i16| {
         matches!(ErrorCode::from_code(code), ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch)
     };
     for answer in answers.iter_mut().filter(|answer| misdirected(answer.error_code)) {
         let tp = TopicPartition::new(topic, answer.partition_index);
-        let Some(partition) = image.partition(&tp).filter(|partition| image.is_alive(partition.leader)) else {
+        let Some(partition) = image.partition(&tp).filter(|partition| image.is_alive(partition.leader))
+        else {
             continue;
         };
         let leader = partition.leader;
-        answer.current_leader =
-            LeaderIdAndEpoch::default().with_leader_id(leader.0.into()).with_leader_epoch(partition.leader_epoch.0);
+        answer.current_leader = LeaderIdAndEpoch::default()
+            .with_leader_id(leader.0.into())
+            .with_leader_epoch(partition.leader_epoch.0);
         if endpoints.iter().all(|endpoint| endpoint.node_id.0 != leader.0) {
             let rack = image.brokers.get(&leader).and_then(|broker| broker.rack.clone());
             endpoints.push(

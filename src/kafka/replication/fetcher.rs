@@ -46,7 +46,10 @@ impl Fetcher {
 
     /// Partitions that may be asked for now.
     fn ready(&self, now: Time) -> impl Iterator<Item = &TopicPartition> {
-        self.partitions.iter().filter(move |(_, rest)| rest.is_none_or(|until| until <= now)).map(|(tp, _)| tp)
+        self.partitions
+            .iter()
+            .filter(move |(_, rest)| rest.is_none_or(|until| until <= now))
+            .map(|(tp, _)| tp)
     }
 
     fn next_rest_ends(&self, now: Time) -> Option<Time> {
@@ -57,7 +60,8 @@ impl Fetcher {
 impl ReplicaManager {
     /// Leaders that may have something to fetch and are not being asked.
     pub fn idle_fetchers(&self) -> Vec<BrokerId> {
-        let idle = self.fetchers.iter().filter(|(_, fetcher)| !fetcher.in_flight && !fetcher.partitions.is_empty());
+        let idle =
+            self.fetchers.iter().filter(|(_, fetcher)| !fetcher.in_flight && !fetcher.partitions.is_empty());
         idle.map(|(leader, _)| *leader).collect()
     }
 
@@ -118,11 +122,18 @@ impl ReplicaManager {
     }
 
     /// Takes in a leader's answer.
-    pub fn fetched(&mut self, leader: BrokerId, asked: &Asked, response: &FetchResponse, step: &mut Step<'_>) {
+    pub fn fetched(
+        &mut self,
+        leader: BrokerId,
+        asked: &Asked,
+        response: &FetchResponse,
+        step: &mut Step<'_>,
+    ) {
         if let Some(fetcher) = self.fetchers.get_mut(&leader) {
             fetcher.in_flight = false;
         }
-        let mut asked: BTreeMap<_, _> = asked.iter().map(|(tp, epoch, offset)| (tp, (*epoch, *offset))).collect();
+        let mut asked: BTreeMap<_, _> =
+            asked.iter().map(|(tp, epoch, offset)| (tp, (*epoch, *offset))).collect();
         for topic in &response.responses {
             let Some(name) = step.image.topic_name(TopicId(topic.topic_id)).cloned() else { continue };
             for data in &topic.partitions {
@@ -152,7 +163,8 @@ impl ReplicaManager {
     ) {
         let error = ErrorCode::from_code(data.error_code);
         if error.is_ok() && data.diverging_epoch.epoch >= 0 {
-            let diverging = (LeaderEpoch(data.diverging_epoch.epoch), Offset(data.diverging_epoch.end_offset));
+            let diverging =
+                (LeaderEpoch(data.diverging_epoch.epoch), Offset(data.diverging_epoch.end_offset));
             return self.truncate(tp, diverging, fetch_offset, step);
         }
         let taken = error.is_ok() && self.append_fetched(tp, data, step);

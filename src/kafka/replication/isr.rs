@@ -8,9 +8,15 @@ use crate::kafka::types::BrokerId;
 pub enum IsrState {
     Committed(Vec<BrokerId>),
     /// The controller was asked to add `added`; the high watermark waits for it already (R-REPL-23).
-    PendingExpand { isr: Vec<BrokerId>, added: BrokerId },
+    PendingExpand {
+        isr: Vec<BrokerId>,
+        added: BrokerId,
+    },
     /// The controller was asked to drop `out_of_sync`; until it has, they still count (R-REPL-22).
-    PendingShrink { isr: Vec<BrokerId>, out_of_sync: Vec<BrokerId> },
+    PendingShrink {
+        isr: Vec<BrokerId>,
+        out_of_sync: Vec<BrokerId>,
+    },
 }
 
 impl IsrState {

@@ -37,7 +37,14 @@ impl Remote {
     }
 
     /// R-REPL-9: a fetch at `offset` acknowledges everything below it.
-    fn on_fetch(&mut self, now: Time, offset: Offset, log_start: Offset, leader_end: Offset, epoch: BrokerEpoch) {
+    fn on_fetch(
+        &mut self,
+        now: Time,
+        offset: Offset,
+        log_start: Offset,
+        leader_end: Offset,
+        epoch: BrokerEpoch,
+    ) {
         if offset >= leader_end {
             self.last_caught_up_at = Some(now).max(self.last_caught_up_at);
         } else if offset >= self.last_fetch_leader_log_end {
@@ -74,7 +81,12 @@ pub struct Judgement<'a> {
 }
 
 impl Leader {
-    pub fn new(me: BrokerId, registration: &PartitionRegistration, now: Time, epoch_start_offset: Offset) -> Leader {
+    pub fn new(
+        me: BrokerId,
+        registration: &PartitionRegistration,
+        now: Time,
+        epoch_start_offset: Offset,
+    ) -> Leader {
         let followers = registration.replicas.iter().copied().filter(|id| *id != me);
         let remotes = followers.map(|id| (id, Remote::new(now, registration.isr.contains(&id)))).collect();
         Leader { epoch_start_offset, remotes, isr: IsrState::Committed(registration.isr.clone()) }
@@ -96,9 +108,11 @@ impl Leader {
     pub fn new_high_watermark(&self, log_end: Offset, judge: Judgement<'_>) -> Offset {
         let counts = |id: BrokerId, remote: &Remote| {
             self.isr.maximal_contains(id)
-                || (remote.is_caught_up(judge.now, log_end, judge.lag_time_max_ms) && self.is_eligible(id, judge.image))
+                || (remote.is_caught_up(judge.now, log_end, judge.lag_time_max_ms)
+                    && self.is_eligible(id, judge.image))
         };
-        let ends = self.remotes.iter().filter(|(id, remote)| counts(**id, remote)).map(|(_, r)| r.log_end_offset);
+        let ends =
+            self.remotes.iter().filter(|(id, remote)| counts(**id, remote)).map(|(_, r)| r.log_end_offset);
         ends.min().map_or(log_end, |least| least.min(log_end))
     }
 
@@ -129,7 +143,10 @@ impl Leader {
 
     /// R-REPL-23: asks for `follower` if it has everything that is committed and that this epoch began with.
     pub fn maybe_expand(&mut self, follower: BrokerId, high_watermark: Offset, image: &ClusterImage) -> bool {
-        if self.isr.is_in_flight() || self.isr.committed().contains(&follower) || !self.is_eligible(follower, image) {
+        if self.isr.is_in_flight()
+            || self.isr.committed().contains(&follower)
+            || !self.is_eligible(follower, image)
+        {
             return false;
         }
         let end = self.remotes.get(&follower).map_or(Offset::UNKNOWN, |remote| remote.log_end_offset);

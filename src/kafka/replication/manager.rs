@@ -37,11 +37,21 @@ pub struct Step<'a> {
 /// What the rest of the broker has to hear of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    HighWatermark { tp: TopicPartition, offset: Offset },
-    Elected { tp: TopicPartition, leader_epoch: LeaderEpoch },
-    Resigned { tp: TopicPartition },
+    HighWatermark {
+        tp: TopicPartition,
+        offset: Offset,
+    },
+    Elected {
+        tp: TopicPartition,
+        leader_epoch: LeaderEpoch,
+    },
+    Resigned {
+        tp: TopicPartition,
+    },
     /// The leader wants another in-sync set.
-    IsrWanted { tp: TopicPartition },
+    IsrWanted {
+        tp: TopicPartition,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -125,9 +135,10 @@ impl ReplicaManager {
         let Some(topic) = step.image.topic(&tp.topic) else { return };
         let config = Rc::new(step.image.topic_config(&tp.topic));
         let me = self.me;
-        let partition = self.partitions.entry(tp.clone()).or_insert_with(|| {
-            Rc::new(Partition::new(tp.clone(), topic.id, Log::new(), config.clone()))
-        });
+        let partition = self
+            .partitions
+            .entry(tp.clone())
+            .or_insert_with(|| Rc::new(Partition::new(tp.clone(), topic.id, Log::new(), config.clone())));
         // R-REPL-27
         if registration.partition_epoch < partition.partition_epoch {
             return;
@@ -250,7 +261,13 @@ impl ReplicaManager {
     }
 
     /// The controller committed the in-sync set that was asked for (R-REPL-26).
-    pub fn isr_committed(&mut self, tp: &TopicPartition, isr: Vec<BrokerId>, partition_epoch: i32, step: &mut Step<'_>) {
+    pub fn isr_committed(
+        &mut self,
+        tp: &TopicPartition,
+        isr: Vec<BrokerId>,
+        partition_epoch: i32,
+        step: &mut Step<'_>,
+    ) {
         let Some(partition) = self.edit(tp) else { return };
         if partition_epoch < partition.partition_epoch.0 {
             return;
@@ -271,7 +288,8 @@ impl ReplicaManager {
 
     /// Writes every high watermark to disk.
     pub fn checkpoint(&mut self) {
-        let marks = self.partitions.values().map(|partition| (partition.tp.clone(), partition.log.high_watermark()));
+        let marks =
+            self.partitions.values().map(|partition| (partition.tp.clone(), partition.log.high_watermark()));
         self.checkpoints = marks.collect();
     }
 }

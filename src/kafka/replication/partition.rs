@@ -18,7 +18,9 @@ use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicId
 pub enum Role {
     Leader(Leader),
     /// Fetches from the leader, if there is one.
-    Follower { leader: BrokerId },
+    Follower {
+        leader: BrokerId,
+    },
     /// On disk, but this process has not heard of the partition yet.
     Unknown,
 }

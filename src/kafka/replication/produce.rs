@@ -220,8 +220,13 @@ fn push_answer(response: &mut ProduceResponse, topic_id: TopicId, answer: Partit
     }
 }
 
-fn answer(outcome: &Outcome, image: &ClusterImage, endpoints: &mut Vec<NodeEndpoint>) -> PartitionProduceResponse {
-    let mut answer = PartitionProduceResponse::default().with_index(outcome.tp.partition).with_base_offset(-1);
+fn answer(
+    outcome: &Outcome,
+    image: &ClusterImage,
+    endpoints: &mut Vec<NodeEndpoint>,
+) -> PartitionProduceResponse {
+    let mut answer =
+        PartitionProduceResponse::default().with_index(outcome.tp.partition).with_base_offset(-1);
     match &outcome.result {
         Ok(appended) => {
             answer.base_offset = appended.base_offset.0;
@@ -274,10 +279,13 @@ fn name_leader(
     if error != ErrorCode::NotLeaderOrFollower {
         return;
     }
-    let Some(partition) = image.partition(tp).filter(|partition| image.is_alive(partition.leader)) else { return };
+    let Some(partition) = image.partition(tp).filter(|partition| image.is_alive(partition.leader)) else {
+        return;
+    };
     let leader = partition.leader;
-    answer.current_leader =
-        LeaderIdAndEpoch::default().with_leader_id(leader.0.into()).with_leader_epoch(partition.leader_epoch.0);
+    answer.current_leader = LeaderIdAndEpoch::default()
+        .with_leader_id(leader.0.into())
+        .with_leader_epoch(partition.leader_epoch.0);
     if endpoints.iter().all(|endpoint| endpoint.node_id.0 != leader.0) {
         let rack = image.brokers.get(&leader).and_then(|broker| broker.rack.clone());
         endpoints.push(

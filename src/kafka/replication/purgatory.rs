@@ -61,7 +61,12 @@ pub struct Waiting {
 
 impl Purgatory {
     /// Parks an operation until one of `watched` changes; the caller sets the timer for `deadline`.
-    pub fn park(&mut self, operation: Operation, watched: Vec<TopicPartition>, deadline: Time) -> OperationId {
+    pub fn park(
+        &mut self,
+        operation: Operation,
+        watched: Vec<TopicPartition>,
+        deadline: Time,
+    ) -> OperationId {
         let id = OperationId(self.next);
         self.next += 1;
         for tp in &watched {

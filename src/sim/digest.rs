@@ -1,0 +1,116 @@
+//! A 64-bit digest of everything that happened, the same on every machine.
+//!
+//! **Invariant:** sizes and discriminants are folded as 64-bit values in little-endian order, so that 32-bit wasm and
+//! 64-bit native agree.
+
+use std::hash::{Hash, Hasher};
+
+/// FNV-1a over what is hashed into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Digest(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Digest {
+    pub fn fold(&mut self, value: &impl Hash) {
+        value.hash(self);
+    }
+
+    pub fn value(self) -> u64 {
+        self.0
+    }
+
+    fn word(&mut self, word: u64) {
+        // One multiplication a word: FNV's prime, then the high half folded down.
+        let mixed = (self.0 ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}
+
+impl Hasher for Digest {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.word(u64::from_le_bytes(word));
+        }
+        self.word(bytes.len() as u64);
+    }
+
+    fn write_u8(&mut self, value: u8) {
+        self.word(value.into());
+    }
+
+    fn write_u16(&mut self, value: u16) {
+        self.word(value.into());
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.word(value.into());
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.word(value);
+    }
+
+    fn write_u128(&mut self, value: u128) {
+        self.word(value as u64);
+        self.word((value >> 64) as u64);
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.word(value as u64);
+    }
+
+    fn write_i8(&mut self, value: i8) {
+        self.word(i64::from(value) as u64);
+    }
+
+    fn write_i16(&mut self, value: i16) {
+        self.word(i64::from(value) as u64);
+    }
+
+    fn write_i32(&mut self, value: i32) {
+        self.word(i64::from(value) as u64);
+    }
+
+    fn write_i64(&mut self, value: i64) {
+        self.word(value as u64);
+    }
+
+    fn write_isize(&mut self, value: isize) {
+        self.word(value as i64 as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(value: impl Hash) -> u64 {
+        let mut digest = Digest::default();
+        digest.fold(&value);
+        digest.value()
+    }
+
+    #[test]
+    fn the_digest_tells_neighbours_apart() {
+        assert_ne!(digest((1u32, 2u32)), digest((2u32, 1u32)));
+        assert_ne!(digest("ab"), digest("abc"));
+        assert_ne!(digest(vec!["a", "b"]), digest(vec!["ab"]));
+    }
+
+    #[test]
+    fn sizes_count_as_64_bits_on_every_machine() {
+        assert_eq!(digest(7usize), digest(7u64));
+        assert_eq!(digest(-7isize), digest(-7i64));
+    }
+}

@@ -1,0 +1,120 @@
+//! What happens to processes: they start, die, stand still, end by themselves.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use super::network::Packet;
+use super::process::{Machine, ProcessState, Remains};
+use super::world::{Entry, World};
+use crate::kafka::broker::{Broker, BrokerSetup};
+use crate::kafka::controller::{Controller, MetadataLog};
+use crate::kafka::event::{Act, Event};
+use crate::kafka::replication::Disk;
+use crate::kafka::types::{BrokerId, ControllerId, NodeId};
+
+impl World {
+    pub(super) fn new_broker(&self, id: BrokerId, disk: Disk, incarnation: u32) -> Broker {
+        Broker::new(BrokerSetup {
+            id,
+            rack: self.racks.get(&id).cloned().flatten(),
+            controller: self.config.controller,
+            config: self.broker_config.clone(),
+            disk,
+            random: self.stream(&format!("broker {id} start {incarnation}")),
+        })
+    }
+
+    pub(super) fn new_controller(&self, id: ControllerId, log: MetadataLog, incarnation: u32) -> Controller {
+        let random = self.stream(&format!("controller {id} start {incarnation}"));
+        Controller::new(id, self.broker_config.clone(), log, random)
+    }
+
+    /// The process is gone at once; its kernel closes its connections.
+    pub(super) fn kill(&mut self, node: NodeId, act: Act) {
+        let now = self.now;
+        let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) else { return };
+        let timers = std::mem::take(&mut process.timers);
+        let name = process.name.clone();
+        let state = std::mem::replace(&mut process.state, ProcessState::Dead(Remains::Nothing));
+        process.state = match state {
+            ProcessState::Running(machine) | ProcessState::Frozen { machine, .. } => {
+                ProcessState::Dead(machine.into_remains())
+            }
+            dead @ ProcessState::Dead(_) => dead,
+        };
+        process.since = now;
+        for key in timers.into_values() {
+            self.queue.remove(&key);
+        }
+        let (as_client, as_server) = self.network.ends_of(node);
+        for connection in as_client {
+            self.transmit(connection, Packet::ClosedByClient);
+            self.network.close_client_end(connection);
+        }
+        for connection in as_server {
+            self.transmit(connection, Packet::ClosedByServer);
+            self.network.close_server_end(connection);
+        }
+        self.tell(Event::Process { node, name, act });
+    }
+
+    /// A client's process has ended by itself.
+    pub(super) fn end(&mut self, node: NodeId) {
+        self.kill(node, Act::Ended);
+    }
+
+    /// Starts a dead broker or controller on the disk it had.
+    pub(super) fn restart(&mut self, node: NodeId) {
+        let now = self.now;
+        let Some(process) = self.processes.get(&node) else { return };
+        let (incarnation, name) = (process.incarnation + 1, process.name.clone());
+        let ProcessState::Dead(remains) = &process.state else { return };
+        let machine = match (node, remains.clone()) {
+            (NodeId::Broker(id), Remains::Broker(disk)) => {
+                Machine::Broker(Box::new(self.new_broker(id, *disk, incarnation)))
+            }
+            (NodeId::Controller(id), Remains::Controller(log)) => {
+                Machine::Controller(Box::new(self.new_controller(id, *log, incarnation)))
+            }
+            _ => return,
+        };
+        if let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) {
+            process.state = ProcessState::Running(machine);
+            process.incarnation = incarnation;
+            process.since = now;
+        }
+        self.push(now, Entry::Start { node, incarnation });
+        self.tell(Event::Process { node, name, act: Act::Started });
+    }
+
+    pub(super) fn freeze(&mut self, node: NodeId) {
+        let now = self.now;
+        let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) else { return };
+        let state = std::mem::replace(&mut process.state, ProcessState::Dead(Remains::Nothing));
+        process.state = match state {
+            ProcessState::Running(machine) => ProcessState::Frozen { machine, held: VecDeque::new() },
+            other => other,
+        };
+        process.since = now;
+        let name = process.name.clone();
+        self.tell(Event::Process { node, name, act: Act::Frozen });
+    }
+
+    /// What reached the process while it stood still reaches it now, in order.
+    pub(super) fn thaw(&mut self, node: NodeId) {
+        let now = self.now;
+        let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) else { return };
+        let name = process.name.clone();
+        let state = std::mem::replace(&mut process.state, ProcessState::Dead(Remains::Nothing));
+        let (state, held) = match state {
+            ProcessState::Frozen { machine, held } => (ProcessState::Running(machine), held),
+            other => (other, VecDeque::new()),
+        };
+        process.state = state;
+        process.since = now;
+        self.tell(Event::Process { node, name, act: Act::Thawed });
+        for arrival in held {
+            self.deliver(node, arrival);
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Commands: what can be carried out, and how.
+
+use std::rc::Rc;
+
+use super::command::{Command, Refusal, Target};
+use super::process::{Machine, Process, ProcessState};
+use super::world::{ADMIN, Entry, World};
+use crate::client::admin::Operation;
+use crate::client::consumer::Consumer;
+use crate::client::producer::Producer;
+use crate::kafka::config::TOPIC_NOT_MODELLED;
+use crate::kafka::effects::Effects;
+use crate::kafka::event::{Act, Event};
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerId, ClientName, NodeId};
+
+impl World {
+    /// Whether a command can be given now. What only the cluster can judge (a topic's name, its numbers) it judges
+    /// later, as Kafka does, and refuses by [`Event::CommandRefused`].
+    pub fn check(&self, command: &Command) -> Result<(), Refusal> {
+        match command {
+            Command::AddBroker { broker, .. } => self.check_new_broker(*broker),
+            Command::Kill(target) => self.check_alive(target, "is not running"),
+            Command::Start(target) => self.check_startable(target),
+            Command::Freeze(target) => self.check_running(target),
+            Command::Thaw(target) => self.check_frozen(target),
+            Command::Cut { a, b } | Command::Heal { a, b } => {
+                let (a, b) = (self.find(a)?, self.find(b)?);
+                if a == b { Err(refuse("a link has two different ends")) } else { Ok(()) }
+            }
+            Command::AddProducer(spec) => {
+                self.check_new_client(&spec.name)?;
+                Producer::new(spec.clone(), &self.bootstrap(), self.stream("check"))
+                    .map(|_| ())
+                    .map_err(|error| refuse_with(ErrorCode::InvalidConfig, error))
+            }
+            Command::AddConsumer(spec) => {
+                self.check_new_client(&spec.name)?;
+                Consumer::new(spec.clone(), &self.bootstrap(), self.stream("check"))
+                    .map(|_| ())
+                    .map_err(|error| refuse_with(ErrorCode::InvalidConfig, error))
+            }
+            Command::Pause(name) | Command::Resume(name) => self.check_producer(name),
+            Command::Close(name) => self.check_running(&Target::Client(name.clone())),
+            Command::Crash(name) => self.check_alive(&Target::Client(name.clone()), "has ended"),
+            Command::CreateTopic { config, .. } => config.keys().try_for_each(|key| check_has_effect(key)),
+            Command::SetTopicConfig { key, .. } => check_has_effect(key),
+        }
+    }
+
+    /// Carries a command out now. `text` is what the person wrote.
+    pub fn apply(&mut self, command: Command, text: &str) -> Result<(), Refusal> {
+        self.check(&command)?;
+        let entry = Entry::Command { command: Box::new(command), text: text.to_string() };
+        let key = self.push(self.now, entry);
+        // Whatever was due at this very moment and scheduled earlier goes first, as in a replay.
+        while self.queue.contains_key(&key) {
+            self.step();
+        }
+        Ok(())
+    }
+
+    /// Carries a command out when its time comes; one that cannot be carried out then is refused by an event.
+    pub fn schedule(&mut self, at: Time, command: Command, text: &str) {
+        let entry = Entry::Command { command: Box::new(command), text: text.to_string() };
+        self.push(at.max(self.now), entry);
+    }
+
+    pub(super) fn carry_out_scheduled(&mut self, command: Command, text: &str) {
+        match self.check(&command) {
+            Ok(()) => {
+                self.tell(Event::CommandGiven { text: text.to_string() });
+                self.order(command, text);
+            }
+            Err(Refusal { error, reason }) => {
+                let error = error.unwrap_or(ErrorCode::InvalidRequest);
+                self.tell(Event::CommandRefused { text: text.to_string(), error, message: reason });
+            }
+        }
+    }
+
+    fn order(&mut self, command: Command, text: &str) {
+        match command {
+            Command::AddBroker { broker, rack } => {
+                self.racks.insert(broker, rack);
+                self.start_broker(broker);
+            }
+            Command::Kill(target) => self.with_node(&target, |world, node| world.kill(node, Act::Killed)),
+            Command::Start(target) => self.with_node(&target, World::restart),
+            Command::Freeze(target) => self.with_node(&target, World::freeze),
+            Command::Thaw(target) => self.with_node(&target, World::thaw),
+            Command::Cut { a, b } => self.cut(&a, &b),
+            Command::Heal { a, b } => self.heal(&a, &b),
+            Command::AddProducer(spec) => {
+                let (name, random) = (spec.name.clone(), self.client_stream());
+                let producer = Producer::new(spec, &self.bootstrap(), random).expect("checked");
+                self.start_client(name, Machine::Producer(Box::new(producer)));
+            }
+            Command::AddConsumer(spec) => {
+                let (name, random) = (spec.name.clone(), self.client_stream());
+                let consumer = Consumer::new(spec, &self.bootstrap(), random).expect("checked");
+                self.start_client(name, Machine::Consumer(Box::new(consumer)));
+            }
+            Command::Pause(name) => self.tell_client(&name, |machine, now, fx| {
+                if let Machine::Producer(producer) = machine {
+                    part(fx, |fx| producer.pause(now, fx));
+                }
+            }),
+            Command::Resume(name) => self.tell_client(&name, |machine, now, fx| {
+                if let Machine::Producer(producer) = machine {
+                    part(fx, |fx| producer.resume(now, fx));
+                }
+            }),
+            Command::Close(name) => self.tell_client(&name, |machine, now, fx| match machine {
+                Machine::Producer(producer) => part(fx, |fx| producer.close(now, fx)),
+                Machine::Consumer(consumer) => part(fx, |fx| consumer.close(now, fx)),
+                _ => {}
+            }),
+            Command::Crash(name) => {
+                self.with_node(&Target::Client(name), |world, node| world.kill(node, Act::Killed))
+            }
+            Command::CreateTopic { topic, partitions, replication_factor, config } => {
+                self.administrate(
+                    text,
+                    Operation::CreateTopic { topic, partitions, replication_factor, configs: config },
+                );
+            }
+            Command::SetTopicConfig { topic, key, value } => {
+                self.administrate(text, Operation::AlterTopicConfig { topic, key, value });
+            }
+        }
+    }
+
+    fn administrate(&mut self, text: &str, operation: Operation) {
+        self.tell_client(&ClientName::new(ADMIN), |machine, now, fx| {
+            if let Machine::Admin(admin) = machine {
+                part(fx, |fx| admin.submit(now, text, operation, fx));
+            }
+        });
+    }
+
+    /// One stream for each client, by its number, so that a name can be used again.
+    fn client_stream(&self) -> crate::kafka::random::Random {
+        self.stream(&format!("client {}", self.next_client))
+    }
+
+    fn with_node(&mut self, target: &Target, act: impl FnOnce(&mut World, NodeId)) {
+        if let Ok(node) = self.find(target) {
+            act(self, node);
+        }
+    }
+
+    fn cut(&mut self, a: &Target, b: &Target) {
+        if let (Ok(a), Ok(b)) = (self.find(a), self.find(b)) {
+            self.network.cut(a, b);
+            self.tell(Event::LinkCut { a, b });
+        }
+    }
+
+    fn heal(&mut self, a: &Target, b: &Target) {
+        if let (Ok(a), Ok(b)) = (self.find(a), self.find(b)) {
+            for (connection, packet) in self.network.heal(a, b) {
+                self.transmit(connection, packet);
+            }
+            self.tell(Event::LinkHealed { a, b });
+        }
+    }
+
+    fn tell_client(
+        &mut self,
+        name: &ClientName,
+        tell: impl FnOnce(&mut Machine, Time, &mut Effects<super::process::Timer>),
+    ) {
+        let now = self.now;
+        let Some(node) = self.node_of(name) else { return };
+        let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) else { return };
+        if let ProcessState::Running(machine) = &mut process.state {
+            let mut fx = Effects::default();
+            tell(machine, now, &mut fx);
+            self.carry_out_effects(node, fx);
+        }
+    }
+
+    /// The process that a command names.
+    pub fn find(&self, target: &Target) -> Result<NodeId, Refusal> {
+        let node = match target {
+            Target::Broker(id) => Some(NodeId::Broker(*id)).filter(|node| self.processes.contains_key(node)),
+            Target::Controller(id) => {
+                Some(NodeId::Controller(*id)).filter(|node| self.processes.contains_key(node))
+            }
+            Target::Client(name) => self.node_of(name).filter(|_| name.as_str() != ADMIN),
+        };
+        let known = match target {
+            Target::Broker(_) => list(self.racks.keys()),
+            Target::Controller(_) => self.config.controller.to_string(),
+            Target::Client(_) => list(self.names.keys().filter(|name| name.as_str() != ADMIN)),
+        };
+        node.ok_or_else(|| {
+            let error = match target {
+                Target::Broker(_) => Some(ErrorCode::BrokerNotAvailable),
+                _ => None,
+            };
+            Refusal { error, reason: format!("there is no {}; there is {known}", name_of(target)) }
+        })
+    }
+
+    fn checked(
+        &self,
+        target: &Target,
+        fits: impl Fn(&Process) -> bool,
+        otherwise: &str,
+    ) -> Result<(), Refusal> {
+        let node = self.find(target)?;
+        match self.processes.get(&node) {
+            Some(process) if fits(process) => Ok(()),
+            _ => Err(refuse(format!("{} {otherwise}", name_of(target)))),
+        }
+    }
+
+    fn check_alive(&self, target: &Target, otherwise: &str) -> Result<(), Refusal> {
+        self.checked(target, |process| !process.is_dead(), otherwise)
+    }
+
+    fn check_running(&self, target: &Target) -> Result<(), Refusal> {
+        self.check_alive(target, "is not running")?;
+        self.checked(target, Process::is_running, "is frozen")
+    }
+
+    fn check_frozen(&self, target: &Target) -> Result<(), Refusal> {
+        self.checked(target, Process::is_frozen, "is not frozen")
+    }
+
+    fn check_startable(&self, target: &Target) -> Result<(), Refusal> {
+        if let Target::Client(name) = target {
+            return Err(refuse(format!("{name} is a client: a client that has ended is added again")));
+        }
+        self.checked(target, Process::is_dead, "is running already")
+    }
+
+    fn check_producer(&self, name: &ClientName) -> Result<(), Refusal> {
+        self.check_running(&Target::Client(name.clone()))?;
+        match self.producer(name) {
+            Some(_) => Ok(()),
+            None => Err(refuse(format!("{name} is not a producer"))),
+        }
+    }
+
+    fn check_new_broker(&self, broker: BrokerId) -> Result<(), Refusal> {
+        if self.racks.contains_key(&broker) {
+            let reason = format!("broker {broker} exists; a dead one is started again");
+            return Err(refuse_with(ErrorCode::DuplicateBrokerRegistration, reason));
+        }
+        if broker.0 < 0 || broker.0 == self.config.controller.0 {
+            return Err(refuse_with(ErrorCode::InvalidRequest, format!("{broker} cannot be a broker's id")));
+        }
+        Ok(())
+    }
+
+    /// A name may be used again when its bearer has ended.
+    fn check_new_client(&self, name: &ClientName) -> Result<(), Refusal> {
+        if name.as_str() == ADMIN || name.as_str().is_empty() {
+            return Err(refuse(format!("{:?} cannot be a client's name", name.as_str())));
+        }
+        match self.node_of(name).and_then(|node| self.processes.get(&node)) {
+            Some(process) if !process.is_dead() => Err(refuse(format!("there is a client {name} already"))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Runs a client's own step and takes its effects over.
+fn part<T: Into<super::process::Timer>>(
+    fx: &mut Effects<super::process::Timer>,
+    run: impl FnOnce(&mut Effects<T>),
+) {
+    let mut own = Effects::default();
+    run(&mut own);
+    fx.absorb(own);
+}
+
+fn check_has_effect(key: &str) -> Result<(), Refusal> {
+    match TOPIC_NOT_MODELLED.iter().find(|known| known.name == key) {
+        Some(_) => Err(refuse(format!("{key} is a config of Kafka that has no effect here yet"))),
+        None => Ok(()),
+    }
+}
+
+fn refuse(reason: impl Into<String>) -> Refusal {
+    Refusal { error: None, reason: reason.into() }
+}
+
+fn refuse_with(error: ErrorCode, reason: impl ToString) -> Refusal {
+    Refusal { error: Some(error), reason: reason.to_string() }
+}
+
+fn name_of(target: &Target) -> String {
+    match target {
+        Target::Broker(id) => format!("broker {id}"),
+        Target::Controller(id) => format!("controller {id}"),
+        Target::Client(name) => format!("client {name}"),
+    }
+}
+
+fn list<T: ToString>(items: impl Iterator<Item = T>) -> String {
+    let names: Vec<String> = items.map(|item| item.to_string()).collect();
+    if names.is_empty() { "none".to_string() } else { names.join(", ") }
+}

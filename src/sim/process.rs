@@ -1,0 +1,190 @@
+//! Processes: a node's state machine, whether it runs, and what outlives it.
+//!
+//! **Invariant:** a timer or packet of an earlier incarnation never reaches a later one.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use super::trace::Key;
+use crate::client::admin::{AdminClient, AdminTimer};
+use crate::client::consumer::{Consumer, ConsumerTimer};
+use crate::client::producer::{Producer, ProducerTimer};
+use crate::kafka::broker::Broker;
+use crate::kafka::broker::timer::BrokerTimer;
+use crate::kafka::controller::{Controller, ControllerTimer, MetadataLog};
+use crate::kafka::effects::{Effects, Input, Peer, RequestId};
+use crate::kafka::protocol::{Request, Response};
+use crate::kafka::replication::Disk;
+use crate::kafka::time::Time;
+use crate::kafka::types::ClientName;
+
+/// A timer of any node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    Broker(BrokerTimer),
+    Controller(ControllerTimer),
+    Producer(ProducerTimer),
+    Consumer(ConsumerTimer),
+    Admin(AdminTimer),
+}
+
+macro_rules! timers {
+    ($($variant:ident: $timer:ty;)*) => {
+        $(impl From<$timer> for Timer {
+            fn from(timer: $timer) -> Timer {
+                Timer::$variant(timer)
+            }
+        })*
+    };
+}
+
+timers! {
+    Broker: BrokerTimer;
+    Controller: ControllerTimer;
+    Producer: ProducerTimer;
+    Consumer: ConsumerTimer;
+    Admin: AdminTimer;
+}
+
+/// What a node runs.
+#[derive(Clone, Debug)]
+pub enum Machine {
+    Broker(Box<Broker>),
+    Controller(Box<Controller>),
+    Producer(Box<Producer>),
+    Consumer(Box<Consumer>),
+    Admin(Box<AdminClient>),
+}
+
+/// What is left of a process that has ended.
+#[derive(Clone, Debug)]
+pub enum Remains {
+    Broker(Box<Disk>),
+    Controller(Box<MetadataLog>),
+    Nothing,
+}
+
+/// An input for any node.
+#[derive(Clone, Debug)]
+pub enum Arrival {
+    Start,
+    Connected(Peer),
+    Disconnected(Peer),
+    Response { from: Peer, correlation: i32, response: Rc<Response> },
+    Request { id: RequestId, client: ClientName, request: Rc<Request> },
+    Timer(Timer),
+}
+
+impl Machine {
+    /// Hands an input to the node.
+    pub fn handle(&mut self, now: Time, arrival: Arrival, fx: &mut Effects<Timer>) {
+        fn run<T: Into<Timer>>(
+            arrival: Arrival,
+            timer: impl FnOnce(Timer) -> Option<T>,
+            handle: impl FnOnce(Input<T>, &mut Effects<T>),
+            fx: &mut Effects<Timer>,
+        ) {
+            let input = match arrival {
+                Arrival::Start => Input::Start,
+                Arrival::Connected(peer) => Input::Connected(peer),
+                Arrival::Disconnected(peer) => Input::Disconnected(peer),
+                Arrival::Response { from, correlation, response } => {
+                    Input::Response { from, correlation, response }
+                }
+                Arrival::Request { id, client, request } => Input::Request { id, client, request },
+                Arrival::Timer(any) => match timer(any) {
+                    Some(timer) => Input::Timer(timer),
+                    None => unreachable!("a node sets only its own timers"),
+                },
+            };
+            let mut own = Effects::default();
+            handle(input, &mut own);
+            fx.absorb(own);
+        }
+        macro_rules! route {
+            ($variant:ident, $machine:expr) => {
+                run(
+                    arrival,
+                    |timer| match timer {
+                        Timer::$variant(timer) => Some(timer),
+                        _ => None,
+                    },
+                    |input, fx| $machine.handle(now, input, fx),
+                    fx,
+                )
+            };
+        }
+        match self {
+            Machine::Broker(broker) => route!(Broker, broker),
+            Machine::Controller(controller) => route!(Controller, controller),
+            Machine::Producer(producer) => route!(Producer, producer),
+            Machine::Consumer(consumer) => route!(Consumer, consumer),
+            Machine::Admin(admin) => route!(Admin, admin),
+        }
+    }
+
+    /// Whether the node's port is open.
+    pub fn is_listening(&self) -> bool {
+        match self {
+            Machine::Broker(broker) => broker.is_listening(),
+            Machine::Controller(_) => true,
+            Machine::Producer(_) | Machine::Consumer(_) | Machine::Admin(_) => false,
+        }
+    }
+
+    pub fn into_remains(self) -> Remains {
+        match self {
+            Machine::Broker(broker) => Remains::Broker(Box::new(broker.into_disk())),
+            Machine::Controller(controller) => Remains::Controller(Box::new(controller.into_log())),
+            Machine::Producer(_) | Machine::Consumer(_) | Machine::Admin(_) => Remains::Nothing,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum ProcessState {
+    Running(Machine),
+    /// Stands still; what reaches it waits in the kernel's buffers.
+    Frozen {
+        machine: Machine,
+        held: VecDeque<Arrival>,
+    },
+    Dead(Remains),
+}
+
+#[derive(Clone, Debug)]
+pub struct Process {
+    pub name: ClientName,
+    pub state: ProcessState,
+    /// Counts the starts of this node.
+    pub incarnation: u32,
+    pub timers: BTreeMap<Timer, Key>,
+    /// Since when it is in its present state.
+    pub since: Time,
+}
+
+impl Process {
+    pub fn machine(&self) -> Option<&Machine> {
+        match &self.state {
+            ProcessState::Running(machine) | ProcessState::Frozen { machine, .. } => Some(machine),
+            ProcessState::Dead(_) => None,
+        }
+    }
+
+    pub fn is_running(&self) -> bool {
+        matches!(self.state, ProcessState::Running(_))
+    }
+
+    pub fn is_frozen(&self) -> bool {
+        matches!(self.state, ProcessState::Frozen { .. })
+    }
+
+    pub fn is_dead(&self) -> bool {
+        matches!(self.state, ProcessState::Dead(_))
+    }
+
+    /// The kernel accepts connections for a frozen process too.
+    pub fn is_listening(&self) -> bool {
+        self.machine().is_some_and(Machine::is_listening)
+    }
+}

@@ -1,0 +1,345 @@
+//! The world: everything that is simulated, and the one loop that moves it.
+//!
+//! **Invariant:** entries of the queue are carried out in the order of their keys; a step carries out exactly one.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::rc::Rc;
+
+use super::command::Command;
+use super::digest::Digest;
+use super::network::{ConnectionId, Flight, Network, Packet};
+use super::process::{Arrival, Machine, Process, ProcessState, Timer};
+use super::trace::{Key, Trace, TraceEntry};
+use crate::client::admin::AdminClient;
+use crate::client::consumer::Consumer;
+use crate::client::producer::Producer;
+use crate::kafka::broker::Broker;
+use crate::kafka::config::{BrokerConfig, ConfigError};
+use crate::kafka::controller::Controller;
+use crate::kafka::event::{Act, Event};
+use crate::kafka::random::Random;
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerId, ClientName, ControllerId, NodeId};
+
+/// What a run begins with.
+#[derive(Clone, Debug)]
+pub struct WorldConfig {
+    pub seed: u64,
+    /// One way, per packet, in microseconds.
+    pub latency_us: RangeInclusive<i64>,
+    /// Encode and decode every message on its way.
+    pub strict: bool,
+    pub controller: ControllerId,
+    /// Brokers with their racks.
+    pub brokers: Vec<(BrokerId, Option<String>)>,
+    /// Cluster-wide broker configs by their real names.
+    pub broker_config: BTreeMap<String, String>,
+}
+
+impl Default for WorldConfig {
+    fn default() -> Self {
+        WorldConfig {
+            seed: 1,
+            latency_us: 20_000..=60_000,
+            strict: false,
+            controller: ControllerId(101),
+            brokers: (1..=3).map(|id| (BrokerId(id), None)).collect(),
+            broker_config: BTreeMap::new(),
+        }
+    }
+}
+
+/// One entry of the queue.
+#[derive(Clone, Debug)]
+pub(super) enum Entry {
+    Start {
+        node: NodeId,
+        incarnation: u32,
+    },
+    Timer {
+        node: NodeId,
+        timer: Timer,
+    },
+    Packet {
+        connection: ConnectionId,
+        packet: Packet,
+        sent_at: Time,
+    },
+    /// The next request that waits on a connection goes into work.
+    NextRequest(ConnectionId),
+    Command {
+        command: Box<Command>,
+        text: String,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub struct World {
+    pub(super) config: Rc<WorldConfig>,
+    pub(super) broker_config: Rc<BrokerConfig>,
+    pub(super) now: Time,
+    next_sequence: u64,
+    pub(super) queue: BTreeMap<Key, (Option<Key>, Entry)>,
+    pub(super) processes: BTreeMap<NodeId, Rc<Process>>,
+    pub(super) names: BTreeMap<ClientName, NodeId>,
+    pub(super) next_client: u32,
+    pub(super) racks: BTreeMap<BrokerId, Option<String>>,
+    pub(super) network: Network,
+    trace: Trace,
+    digest: Digest,
+    steps: u64,
+    /// The step that is being carried out.
+    pub(super) current: Option<(Key, Option<Key>)>,
+}
+
+/// The name of the client that carries out administrative commands.
+pub(super) const ADMIN: &str = "admin";
+
+impl World {
+    /// A cluster at time 0: its processes are about to start.
+    ///
+    /// Errors: a broker config that Kafka or this model refuses.
+    pub fn new(config: WorldConfig) -> Result<World, ConfigError> {
+        let broker_config = Rc::new(BrokerConfig::read(&config.broker_config)?);
+        let mut world = World {
+            broker_config,
+            now: Time::ZERO,
+            next_sequence: 0,
+            queue: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            names: BTreeMap::new(),
+            next_client: 1,
+            racks: BTreeMap::new(),
+            network: Network::new(config.seed, config.latency_us.clone()),
+            trace: Trace::default(),
+            digest: Digest::default(),
+            steps: 0,
+            current: None,
+            config: Rc::new(config),
+        };
+        let config = world.config.clone();
+        world.start_controller(config.controller);
+        for (id, rack) in &config.brokers {
+            world.racks.insert(*id, rack.clone());
+            world.start_broker(*id);
+        }
+        let bootstrap = world.bootstrap();
+        let random = world.stream("client admin");
+        let admin = AdminClient::new(ClientName::new(ADMIN), &bootstrap, random);
+        world.start_client(ClientName::new(ADMIN), Machine::Admin(Box::new(admin)));
+        Ok(world)
+    }
+
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.config.seed
+    }
+
+    pub fn config(&self) -> &WorldConfig {
+        &self.config
+    }
+
+    pub fn broker_config(&self) -> &BrokerConfig {
+        &self.broker_config
+    }
+
+    pub fn digest(&self) -> u64 {
+        self.digest.value()
+    }
+
+    /// Entries of the queue that have been carried out.
+    pub fn events_done(&self) -> u64 {
+        self.steps
+    }
+
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// When the next entry is due.
+    pub fn next_at(&self) -> Option<Time> {
+        self.queue.keys().next().map(|key| key.time)
+    }
+
+    /// Moves the clock to a moment before which nothing is left to do.
+    pub fn advance_to(&mut self, time: Time) {
+        assert!(self.next_at().is_none_or(|next| next >= time), "something is due before {time}");
+        self.now = self.now.max(time);
+    }
+
+    /// Carries out the next entry.
+    pub fn step(&mut self) -> Option<Key> {
+        let (key, (cause, entry)) = self.queue.pop_first()?;
+        self.now = key.time;
+        self.steps += 1;
+        self.current = Some((key, cause));
+        self.digest.fold(&(key.time.us(), key.sequence));
+        self.carry_out(entry);
+        self.current = None;
+        Some(key)
+    }
+
+    /// Carries out everything up to and including `time`.
+    pub fn run_until(&mut self, time: Time) {
+        while self.next_at().is_some_and(|next| next <= time) {
+            self.step();
+        }
+        self.advance_to(time);
+    }
+
+    pub(super) fn stream(&self, name: &str) -> Random {
+        Random::stream(self.config.seed, name)
+    }
+
+    /// All brokers that were ever added: what a client's bootstrap.servers names.
+    pub(super) fn bootstrap(&self) -> Vec<BrokerId> {
+        self.racks.keys().copied().collect()
+    }
+
+    pub(super) fn push(&mut self, time: Time, entry: Entry) -> Key {
+        let key = Key { time, sequence: self.next_sequence };
+        self.next_sequence += 1;
+        let cause = self.current.map(|(key, _)| key);
+        self.queue.insert(key, (cause, entry));
+        key
+    }
+
+    /// Notes what happened.
+    pub(super) fn tell(&mut self, event: Event) {
+        self.digest.fold(&event);
+        let (key, cause) =
+            self.current.unwrap_or((Key { time: self.now, sequence: self.next_sequence }, None));
+        self.trace.push(TraceEntry { key, cause, event });
+    }
+
+    pub(super) fn start_controller(&mut self, id: ControllerId) {
+        let log = Default::default();
+        let machine = self.new_controller(id, log, 1);
+        self.spawn(
+            id.into(),
+            ClientName::new(&format!("controller-{id}")),
+            Machine::Controller(Box::new(machine)),
+        );
+    }
+
+    pub(super) fn start_broker(&mut self, id: BrokerId) {
+        let machine = self.new_broker(id, Default::default(), 1);
+        self.spawn(id.into(), ClientName::new(&format!("broker-{id}")), Machine::Broker(Box::new(machine)));
+    }
+
+    pub(super) fn start_client(&mut self, name: ClientName, machine: Machine) -> NodeId {
+        let node = NodeId::Client(self.next_client);
+        self.next_client += 1;
+        self.names.insert(name.clone(), node);
+        self.spawn(node, name, machine);
+        node
+    }
+
+    fn spawn(&mut self, node: NodeId, name: ClientName, machine: Machine) {
+        let process = Process {
+            name: name.clone(),
+            state: ProcessState::Running(machine),
+            incarnation: 1,
+            timers: BTreeMap::new(),
+            since: self.now,
+        };
+        self.processes.insert(node, Rc::new(process));
+        self.push(self.now, Entry::Start { node, incarnation: 1 });
+        self.tell(Event::Process { node, name, act: Act::Started });
+    }
+
+    pub fn processes(&self) -> impl Iterator<Item = (NodeId, &Rc<Process>)> {
+        self.processes.iter().map(|(node, process)| (*node, process))
+    }
+
+    pub fn process(&self, node: impl Into<NodeId>) -> Option<&Rc<Process>> {
+        self.processes.get(&node.into())
+    }
+
+    pub fn node_of(&self, client: &ClientName) -> Option<NodeId> {
+        self.names.get(client).copied()
+    }
+
+    /// A broker's process that runs or stands still.
+    pub fn broker(&self, id: BrokerId) -> Option<&Broker> {
+        match self.process(id)?.machine()? {
+            Machine::Broker(broker) => Some(broker),
+            _ => None,
+        }
+    }
+
+    pub fn controller(&self) -> Option<&Controller> {
+        match self.process(self.config.controller)?.machine()? {
+            Machine::Controller(controller) => Some(controller),
+            _ => None,
+        }
+    }
+
+    pub fn producer(&self, name: &ClientName) -> Option<&Producer> {
+        match self.process(self.node_of(name)?)?.machine()? {
+            Machine::Producer(producer) => Some(producer),
+            _ => None,
+        }
+    }
+
+    pub fn consumer(&self, name: &ClientName) -> Option<&Consumer> {
+        match self.process(self.node_of(name)?)?.machine()? {
+            Machine::Consumer(consumer) => Some(consumer),
+            _ => None,
+        }
+    }
+
+    pub fn admin(&self) -> Option<&AdminClient> {
+        match self.process(self.node_of(&ClientName::new(ADMIN))?)?.machine()? {
+            Machine::Admin(admin) => Some(admin),
+            _ => None,
+        }
+    }
+
+    pub fn rack(&self, broker: BrokerId) -> Option<&str> {
+        self.racks.get(&broker)?.as_deref()
+    }
+
+    /// Links over which nothing is heard.
+    pub fn cuts(&self) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
+        self.network.cuts()
+    }
+
+    /// Messages under way.
+    pub fn flights(&self) -> impl Iterator<Item = Flight> + '_ {
+        self.queue.iter().filter_map(|(key, (_, entry))| match entry {
+            Entry::Packet { connection, packet, sent_at } => {
+                let (client, server) = (connection.client, connection.server);
+                let (from, to) = if packet.is_to_server() { (client, server) } else { (server, client) };
+                let channel = connection.channel;
+                Some(Flight {
+                    from,
+                    to,
+                    channel,
+                    sent_at: *sent_at,
+                    arrives_at: key.time,
+                    packet: packet.clone(),
+                })
+            }
+            _ => None,
+        })
+    }
+
+    pub(super) fn deliver(&mut self, node: NodeId, arrival: Arrival) {
+        let now = self.now;
+        let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) else { return };
+        match &mut process.state {
+            ProcessState::Dead(_) => {}
+            ProcessState::Frozen { held, .. } => held.push_back(arrival),
+            ProcessState::Running(machine) => {
+                let mut fx = Default::default();
+                machine.handle(now, arrival, &mut fx);
+                self.carry_out_effects(node, fx);
+            }
+        }
+    }
+}
