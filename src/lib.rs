@@ -8,6 +8,7 @@
 //! - [`kafka`]: the cluster. Requests, records, logs, replication, controller, groups, brokers.
 //! - [`client`]: producers, consumers and the administrator, as Kafka's Java clients behave.
 //! - [`sim`]: virtual time, the network and its faults, processes, the trace and the digest.
+//! - [`lab`]: what a person works with. Scenario files, commands, sessions, the narrator, the pace.
 
 pub mod kafka;
 pub mod client;

@@ -6,4 +6,7 @@ pub mod words;
 pub mod command;
 pub mod scenario;
 pub mod narrator;
+pub mod narrative;
 pub mod pace;
+pub mod journal;
+pub mod session;

@@ -42,7 +42,7 @@ pub struct Situation {
     pub now: Time,
     /// Produce requests, and answers to fetches that carry records, in flight.
     pub batches: i32,
-    /// JoinGroup, SyncGroup, LeaveGroup and FindCoordinator requests and answers in flight.
+    /// JoinGroup, SyncGroup and LeaveGroup requests and answers in flight.
     pub group_requests: i32,
     /// Registrations, in-sync changes and other requests to the controller but heartbeats and fetches, in flight.
     pub cluster_requests: i32,
@@ -50,7 +50,7 @@ pub struct Situation {
     pub rebalancing: bool,
     /// When the newest change was told, or the run opened.
     pub changed_at: Time,
-    /// When the next thing worth seeing is due, if that is known.
+    /// When the next timed command is due.
     pub next_at: Option<Time>,
 }
 
@@ -124,6 +124,13 @@ pub struct Frame {
     /// Virtual milliseconds in a real millisecond.
     pub speed: f64,
     pub reason: Reason,
+}
+
+impl Frame {
+    /// Whether the frame is fast because nothing is to be seen, so that it should end where that changes.
+    pub fn stops_at_change(&self) -> bool {
+        matches!(self.reason, Reason::OnlyTimers | Reason::RebalanceWaits)
+    }
 }
 
 /// The present speed and what it remembers of the traffic.

@@ -7,10 +7,10 @@ use std::fmt::Display;
 /// `300 ms`, `9 s`, `9.3 s`, `2 min 5 s`.
 pub fn duration(ms: i64) -> String {
     let (seconds, tenths) = (ms / 1000, ms % 1000 / 100);
-    match ms {
-        ..1000 => format!("{ms} ms"),
-        ..60_000 if tenths == 0 => format!("{seconds} s"),
-        ..60_000 => format!("{seconds}.{tenths} s"),
+    match seconds {
+        0 => format!("{ms} ms"),
+        1..60 if tenths == 0 => format!("{seconds} s"),
+        1..60 => format!("{seconds}.{tenths} s"),
         _ if seconds % 60 == 0 => format!("{} min", seconds / 60),
         _ => format!("{} min {} s", seconds / 60, seconds % 60),
     }

@@ -18,7 +18,7 @@ mod orders;
 
 pub use command::{Command, Refusal, Target};
 pub use digest::Digest;
-pub use network::Flight;
+pub use network::{Flight, Packet};
 pub use process::{Machine, Process, ProcessState};
 pub use trace::{Key, Trace, TraceEntry};
-pub use world::{World, WorldConfig};
+pub use world::{ADMIN, World, WorldConfig};

@@ -94,7 +94,7 @@ pub struct World {
 }
 
 /// The name of the client that carries out administrative commands.
-pub(super) const ADMIN: &str = "admin";
+pub const ADMIN: &str = "admin";
 
 impl World {
     /// A cluster at time 0: its processes are about to start.

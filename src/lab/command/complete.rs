@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::client::consumer::{ConsumerSpec, Line};
 use crate::client::producer::workload::{KeyPattern, ProducerSpec, Rate, ValuePattern};
 use crate::kafka::types::{ClientName, GroupId, Topic};
-use crate::sim::command::{Command, Refusal};
+use crate::sim::{Command, Refusal};
 
 /// A command as it was written.
 #[derive(Clone, Debug, PartialEq)]

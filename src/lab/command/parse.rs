@@ -9,7 +9,7 @@ use super::tokens::{Token, tokens};
 use crate::client::consumer::Line;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic};
 use crate::lab::words::suggestion;
-use crate::sim::command::{Command, Target};
+use crate::sim::{Command, Target};
 
 const VERBS: [&str; 14] = [
     "kill", "start", "freeze", "thaw", "cut", "heal", "add", "pause", "resume", "close", "crash", "create",

@@ -6,7 +6,7 @@ use super::tokens::quote;
 use crate::client::consumer::ConsumerSpec;
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
 use crate::kafka::types::ClientName;
-use crate::sim::command::{Command, Target};
+use crate::sim::{Command, Target};
 
 /// The one text form of a command.
 pub fn print(command: &Command) -> String {

@@ -6,7 +6,7 @@ use super::*;
 use crate::client::consumer::{ConsumerSpec, Line};
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
 use crate::kafka::types::{BrokerId, ClientName, Topic};
-use crate::sim::command::{Command, Target};
+use crate::sim::{Command, Target};
 
 fn command(text: &str) -> Command {
     match parse(text) {

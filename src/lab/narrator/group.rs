@@ -159,6 +159,14 @@ fn coordinator(time: Time, event: &Event) -> Option<Sentence> {
                 .detail("The group's leader made this plan; the coordinator stored it and is Stable.")
                 .rules(&["R-GRP-18", "R-ASG-1"])
         }
+        Event::OffsetExpired { group, tp } => about(
+            time,
+            Tone::Warn,
+            group,
+            format!("{group}: the committed offset of {tp} has expired"),
+        )
+        .detail("Nobody had used it for offsets.retention.minutes; auto.offset.reset decides from now on.")
+        .rules(&["R-GRP-40"]),
         Event::CommitRefused { group, error, client } => {
             about(time, Tone::Warn, group, format!("{group}: commit of {client} refused: {error}"))
                 .rules(&["R-GRP-36"])
@@ -193,6 +201,9 @@ fn state(time: Time, group: &GroupId, to: GroupState, generation: Generation) ->
 fn removal(reason: MemberRemoval) -> (Tone, &'static str, &'static [&'static str]) {
     match reason {
         MemberRemoval::Left => (Tone::Info, "left", &["R-GRP-22"]),
+        MemberRemoval::GroupFull => {
+            (Tone::Bad, "removed: the group has group.max.size members", &["R-GRP-8"])
+        }
         MemberRemoval::SessionExpired => {
             (Tone::Bad, "removed: no heartbeat for its session.timeout.ms", &["R-GRP-21"])
         }
@@ -213,6 +224,7 @@ fn rebalance(reason: RebalanceReason, client: &ClientName) -> String {
         RebalanceReason::MemberRemoved(MemberRemoval::Left) => format!("{client} left"),
         RebalanceReason::MemberRemoved(_) => format!("{client} was removed"),
         RebalanceReason::MemberRejoined => format!("{client} joined again"),
+        RebalanceReason::GroupTooLarge => "it has more members than group.max.size".to_owned(),
         RebalanceReason::WriteFailed => "the plan could not be stored".to_owned(),
     }
 }

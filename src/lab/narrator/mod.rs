@@ -151,6 +151,7 @@ impl Narrator {
             | Event::RebalanceStarted { .. }
             | Event::JoinExtended { .. }
             | Event::AssignmentStored { .. }
+            | Event::OffsetExpired { .. }
             | Event::CommitRefused { .. }
             | Event::CoordinatorFound { .. }
             | Event::CoordinatorLost { .. }

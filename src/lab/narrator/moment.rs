@@ -8,7 +8,7 @@ use super::partition::is_internal;
 use super::{Sentence, Subject, Tone};
 use crate::kafka::event::{ChangeReason, Event, PositionSource};
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, ClientName, NodeId, Offset, Topic, TopicPartition};
+use crate::kafka::types::{BrokerId, ClientName, NodeId, Topic, TopicPartition};
 use crate::lab::words::{count, list};
 
 /// More partitions of a topic than these are counted, not named.
@@ -247,29 +247,38 @@ fn brokers<'a>(ids: impl IntoIterator<Item = &'a BrokerId>) -> String {
     format!("{noun} {}", list(ids))
 }
 
-/// Where consumers begin to read, one sentence for each consumer and source.
+/// Where consumers begin to read, one sentence for each source and consumer.
 fn positions(time: Time, events: &[Event]) -> Vec<Sentence> {
-    let mut starts: BTreeMap<(&ClientName, u8), Vec<(&TopicPartition, Offset, PositionSource)>> =
-        BTreeMap::new();
+    let sources = [PositionSource::Committed, PositionSource::Earliest, PositionSource::Latest];
+    sources.into_iter().flat_map(|source| positions_from(time, events, source)).collect()
+}
+
+fn positions_from(time: Time, events: &[Event], source: PositionSource) -> Vec<Sentence> {
+    let mut starts: BTreeMap<&ClientName, Vec<String>> = BTreeMap::new();
     for event in events {
-        if let Event::PositionSet { client, tp, offset, source } = event {
-            starts.entry((client, *source as u8)).or_default().push((tp, *offset, *source));
+        match event {
+            Event::PositionSet { client, tp, offset, source: from } if *from == source => {
+                starts.entry(client).or_default().push(format!("{tp} at {offset}"));
+            }
+            _ => {}
         }
     }
-    starts
-        .into_iter()
-        .map(|((client, _), starts)| {
-            let at = list(starts.iter().map(|(tp, offset, _)| format!("{tp} at {offset}")));
-            let (from, rules): (_, &[&str]) = match starts[0].2 {
-                PositionSource::Committed => ("the committed offset", &["R-CONS-11", "R-CONS-15"]),
-                PositionSource::Earliest => ("the log start, for nothing was committed", &["R-CONS-11"]),
-                PositionSource::Latest => {
-                    ("the high watermark, for nothing was committed", &["R-CONS-11", "R-CONS-12"])
-                }
-            };
-            Sentence::new(time, Tone::Info, Subject::Client(client.clone()), format!("{client} reads {at}"))
-                .detail(format!("It begins at {from}."))
-                .rules(rules)
-        })
-        .collect()
+    let (from, rules): (_, &[&str]) = match source {
+        PositionSource::Committed => ("the committed offset", &["R-CONS-11", "R-CONS-15"]),
+        PositionSource::Earliest => ("the log start, for nothing was committed", &["R-CONS-11"]),
+        PositionSource::Latest => {
+            ("the high watermark, for nothing was committed", &["R-CONS-11", "R-CONS-12"])
+        }
+    };
+    let tell = |(client, starts): (&ClientName, Vec<String>)| {
+        Sentence::new(
+            time,
+            Tone::Info,
+            Subject::Client(client.clone()),
+            format!("{client} reads {}", list(starts)),
+        )
+        .detail(format!("It begins at {from}."))
+        .rules(rules)
+    };
+    starts.into_iter().map(tell).collect()
 }

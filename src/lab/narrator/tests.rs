@@ -601,10 +601,13 @@ fn a_rebalance_reads_as_a_story() {
 #[test]
 fn members_go_for_different_reasons() {
     use MemberRemoval::*;
-    let events: Vec<Event> = [Left, SessionExpired, DidNotRejoin, DidNotSync]
+    let events: Vec<Event> = [Left, SessionExpired, DidNotRejoin, DidNotSync, GroupFull]
         .into_iter()
         .flat_map(|reason| [removed(reason), rebalance(RebalanceReason::MemberRemoved(reason))])
-        .chain([rebalance(RebalanceReason::MemberRejoined), rebalance(RebalanceReason::WriteFailed)])
+        .chain(
+            [RebalanceReason::MemberRejoined, RebalanceReason::WriteFailed, RebalanceReason::GroupTooLarge]
+                .map(rebalance),
+        )
         .chain([RevokeReason::Lost, RevokeReason::Closing].map(revoked))
         .chain([GroupState::Empty, GroupState::Dead].map(|to| state(GroupState::PreparingRebalance, to)))
         .chain([Event::JoinExtended { group: billing(), wait_ms: 3000 }])
@@ -613,21 +616,24 @@ fn members_go_for_different_reasons() {
     check_lines(
         &events,
         expect![[r#"
-        00:00.001  billing: consumer-b left (R-GRP-22)
-        00:00.001  billing: rebalance after generation 7: consumer-c left (R-GRP-23)
-        00:00.001  billing: consumer-b removed: no heartbeat for its session.timeout.ms (R-GRP-21)
-        00:00.001  billing: rebalance after generation 7: consumer-c was removed (R-GRP-23)
-        00:00.001  billing: consumer-b removed: it did not join again within the rebalance timeout (R-GRP-13)
-        00:00.001  billing: rebalance after generation 7: consumer-c was removed (R-GRP-23)
-        00:00.001  billing: consumer-b removed: it did not ask for the new plan within the rebalance timeout (R-GRP-19)
-        00:00.001  billing: rebalance after generation 7: consumer-c was removed (R-GRP-23)
-        00:00.001  billing: rebalance after generation 7: consumer-c joined again (R-GRP-23)
-        00:00.001  billing: rebalance after generation 7: the plan could not be stored (R-GRP-23)
-        00:00.001  consumer-b lost orders-1, orders-2 (R-GRP-32)
-        00:00.001  consumer-b gave up orders-1, orders-2 to close (R-CONS-27)
-        00:00.001  billing: the group is empty, generation 8 (R-GRP-6)
-        00:00.001  billing: the group is gone
-        00:00.001  billing: waits 3 s more, for further members (R-GRP-12)"#]],
+            00:00.001  billing: consumer-b left (R-GRP-22)
+            00:00.001  billing: rebalance after generation 7: consumer-c left (R-GRP-23)
+            00:00.001  billing: consumer-b removed: no heartbeat for its session.timeout.ms (R-GRP-21)
+            00:00.001  billing: rebalance after generation 7: consumer-c was removed (R-GRP-23)
+            00:00.001  billing: consumer-b removed: it did not join again within the rebalance timeout (R-GRP-13)
+            00:00.001  billing: rebalance after generation 7: consumer-c was removed (R-GRP-23)
+            00:00.001  billing: consumer-b removed: it did not ask for the new plan within the rebalance timeout (R-GRP-19)
+            00:00.001  billing: rebalance after generation 7: consumer-c was removed (R-GRP-23)
+            00:00.001  billing: consumer-b removed: the group has group.max.size members (R-GRP-8)
+            00:00.001  billing: rebalance after generation 7: consumer-c was removed (R-GRP-23)
+            00:00.001  billing: rebalance after generation 7: consumer-c joined again (R-GRP-23)
+            00:00.001  billing: rebalance after generation 7: the plan could not be stored (R-GRP-23)
+            00:00.001  billing: rebalance after generation 7: it has more members than group.max.size (R-GRP-23)
+            00:00.001  consumer-b lost orders-1, orders-2 (R-GRP-32)
+            00:00.001  consumer-b gave up orders-1, orders-2 to close (R-CONS-27)
+            00:00.001  billing: the group is empty, generation 8 (R-GRP-6)
+            00:00.001  billing: the group is gone
+            00:00.001  billing: waits 3 s more, for further members (R-GRP-12)"#]],
     );
 }
 
@@ -664,14 +670,17 @@ fn a_coordinator_is_told_when_it_is_another() {
 }
 
 #[test]
-fn a_refused_commit_is_told_at_both_ends() {
+fn a_commit_that_is_refused_or_has_expired_is_told() {
     let (client, error) = (name("consumer-a"), ErrorCode::IllegalGeneration);
     check(
         &[
+            (0, Event::OffsetExpired { group: billing(), tp: tp(1) }),
             (1, Event::CommitRefused { group: billing(), error, client: client.clone() }),
             (2, Event::CommitFailed { client, error }),
         ],
         expect![[r#"
+            00:00.000  billing: the committed offset of orders-1 has expired (R-GRP-40)
+                Warn: Nobody had used it for offsets.retention.minutes; auto.offset.reset decides from now on.
             00:00.001  billing: commit of consumer-a refused: ILLEGAL_GENERATION (R-GRP-36)
                 Warn
             00:00.002  consumer-a: commit failed: ILLEGAL_GENERATION (R-CONS-22)

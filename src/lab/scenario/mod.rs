@@ -38,7 +38,7 @@ use crate::client::consumer::ConsumerSpec;
 use crate::client::producer::workload::ProducerSpec;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ControllerId, Topic};
-use crate::sim::command::Command;
+use crate::sim::Command;
 
 /// The newest format that is read here.
 pub const FORMAT: i64 = 1;

@@ -14,6 +14,7 @@ use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, GroupId, Topic};
 use crate::lab::command::{default_keys, default_program, default_rate};
 use crate::lab::words::{count, suggestion};
+use crate::sim::ADMIN;
 
 pub(super) fn brokers(root: Section) -> Read<Vec<(BrokerId, Option<String>)>> {
     let sections = root.sections("broker", "[[broker]]")?;
@@ -231,6 +232,9 @@ pub(super) fn check_names(
         producers.iter().map(|(_, spec)| &spec.name).chain(consumers.iter().map(|(_, spec)| &spec.name));
     let mut seen = BTreeSet::new();
     for (section, name) in sections.iter().zip(names) {
+        if name.as_str() == ADMIN {
+            return Err(section.required("name", "")?.error(format!("{ADMIN} is the administrator's name")));
+        }
         if !seen.insert(name) {
             return Err(section.required("name", "")?.error(format!("there is a client {name} already")));
         }

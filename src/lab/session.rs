@@ -1,0 +1,323 @@
+//! One run that a person works with: its scenario, its world, what was told of it and what was done to it.
+//!
+//! Knows no wall clock: who drives it says how far to go, and how many events that may take at most.
+//!
+//! **Invariant:** only a command or time changes the world, and a refused command changes nothing, the journal neither.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use super::command::{Clients, CommandError, parse, print};
+use super::journal::{Entry, Journal};
+use super::narrative::Narrative;
+use super::narrator::{Narrator, Sentence};
+use super::pace::{self, Situation};
+use super::scenario::{Scenario, ScenarioError};
+use crate::kafka::event::{Event, GroupState};
+use crate::kafka::protocol::{ApiKey, Response};
+use crate::kafka::time::Time;
+use crate::kafka::types::GroupId;
+use crate::sim::{Command, Flight, Packet, Refusal, World, WorldConfig};
+
+/// What may differ from the scenario's own words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Instead of the scenario's seed.
+    pub seed: Option<u64>,
+    /// Every message is encoded and decoded on its way and must come back equal.
+    pub strict: bool,
+}
+
+/// Why a command was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandFailure {
+    #[error(transparent)]
+    Text(#[from] CommandError),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+/// Why a run stopped where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// At the time that was asked for.
+    Reached,
+    /// At an event worth seeing, before that time.
+    AtChange,
+    /// After so many events, before that time.
+    OutOfEvents,
+}
+
+pub struct Session {
+    text: String,
+    scenario: Scenario,
+    options: Options,
+    world: World,
+    clients: Clients,
+    journal: Journal,
+    narrator: Narrator,
+    narrative: Narrative,
+    /// Events of the trace that were heard.
+    heard: u64,
+    rebalancing: BTreeSet<GroupId>,
+    changed_at: Time,
+    /// When the scenario's own commands are due, the earliest first.
+    due: Vec<Time>,
+}
+
+impl Session {
+    /// Opens a scenario at time 0.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong in the text, with its place.
+    pub fn open(text: &str, options: Options) -> Result<Session, ScenarioError> {
+        let scenario = Scenario::parse(text)?;
+        let mut world = World::new(WorldConfig {
+            seed: options.seed.unwrap_or(scenario.seed),
+            latency_us: scenario.latency_us.clone(),
+            strict: options.strict,
+            controller: scenario.controller,
+            brokers: scenario.brokers.clone(),
+            broker_config: scenario.broker_config.clone(),
+        })
+        .expect("the scenario's reader has checked its configs");
+        let (mut clients, mut due) = (Clients::default(), Vec::new());
+        for (at, command) in scenario.commands() {
+            clients.note(&command);
+            let text = print(&command);
+            world.schedule(at, command, &text);
+            due.push(at);
+        }
+        Ok(Session {
+            text: text.to_owned(),
+            scenario,
+            options,
+            world,
+            clients,
+            journal: Journal::default(),
+            narrator: Narrator::default(),
+            narrative: Narrative::default(),
+            heard: 0,
+            rebalancing: BTreeSet::new(),
+            changed_at: Time::ZERO,
+            due,
+        })
+    }
+
+    /// The same run again: opens the scenario and gives the journal's commands at their places.
+    ///
+    /// # Errors
+    ///
+    /// The first command that cannot be carried out, which is none if journal and scenario belong together.
+    pub fn replay(&self) -> Result<Session, CommandFailure> {
+        let mut session = Session::open(&self.text, self.options).expect("the text was opened before");
+        for entry in self.journal.entries() {
+            while session.events_done() < entry.events_done && session.step() {}
+            session.world.advance_to(entry.time);
+            session.command(&entry.text)?;
+        }
+        while session.events_done() < self.events_done() && session.step() {}
+        session.world.advance_to(self.now());
+        Ok(session)
+    }
+
+    /// Reads a command and carries it out now.
+    ///
+    /// # Errors
+    ///
+    /// The text is no command, or it cannot be carried out; nothing has changed then.
+    pub fn command(&mut self, text: &str) -> Result<(), CommandFailure> {
+        let command = self.clients.complete(parse(text)?)?;
+        self.world.check(&command)?;
+        let (time, events_done, text) = (self.now(), self.events_done(), print(&command));
+        self.world.apply(command.clone(), &text)?;
+        self.clients.note(&command);
+        self.journal.push(Entry { time, events_done, text });
+        self.changed_at = time;
+        self.listen();
+        Ok(())
+    }
+
+    /// Whether a command could be carried out now, with what it comes to.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::command`].
+    pub fn check(&self, text: &str) -> Result<Command, CommandFailure> {
+        let command = self.clients.complete(parse(text)?)?;
+        self.world.check(&command)?;
+        Ok(command)
+    }
+
+    /// Does one event; `false` when there is none left.
+    pub fn step(&mut self) -> bool {
+        let stepped = self.world.step().is_some();
+        self.listen();
+        stepped
+    }
+
+    /// Runs to a time; `true` when it is reached within so many events.
+    pub fn run_until(&mut self, time: Time, max_events: u64) -> bool {
+        self.run(time, max_events, false) == Stop::Reached
+    }
+
+    /// Runs to a time, or to an event that ends a wait if that is wished ([`pace::ends_a_wait`]).
+    pub fn run(&mut self, time: Time, max_events: u64, stops_at_change: bool) -> Stop {
+        for _ in 0..max_events {
+            if self.world.next_at().is_none_or(|at| at > time) {
+                if time > self.now() {
+                    self.world.advance_to(time);
+                }
+                return Stop::Reached;
+            }
+            self.world.step();
+            if self.listen() && stops_at_change {
+                return Stop::AtChange;
+            }
+        }
+        Stop::OutOfEvents
+    }
+
+    /// Runs until a new sentence is told; `false` when none is within so many events.
+    pub fn run_to_next_change(&mut self, max_events: u64) -> bool {
+        let told = self.narrative.len_ever();
+        for _ in 0..max_events {
+            if !self.step() {
+                break;
+            }
+            if self.narrative.len_ever() > told {
+                return true;
+            }
+        }
+        self.narrative.len_ever() > told
+    }
+
+    /// Takes in the trace's new events; whether one of them ends a wait.
+    fn listen(&mut self) -> bool {
+        let mut ends_a_wait = false;
+        let mut told: Vec<Sentence> = Vec::new();
+        for entry in self.world.trace().since(self.heard) {
+            ends_a_wait |= pace::ends_a_wait(&entry.event);
+            follow_rebalances(&mut self.rebalancing, &entry.event);
+            told.extend(self.narrator.tell(entry.key.time, &entry.event));
+        }
+        self.heard = self.world.trace().len_ever();
+        told.extend(self.narrator.settle(self.world.next_at().unwrap_or(Time::MAX)));
+        for sentence in told {
+            self.changed_at = sentence.time;
+            self.narrative.push(sentence);
+        }
+        ends_a_wait
+    }
+
+    /// What the automatic speed looks at.
+    pub fn situation(&self) -> Situation {
+        let (mut batches, mut group_requests, mut cluster_requests) = (0, 0, 0);
+        for flight in self.world.flights() {
+            match kind(&flight) {
+                FlightKind::Batch => batches += 1,
+                FlightKind::Group => group_requests += 1,
+                FlightKind::Cluster => cluster_requests += 1,
+                FlightKind::Routine => {}
+            }
+        }
+        Situation {
+            now: self.now(),
+            batches,
+            group_requests,
+            cluster_requests,
+            rebalancing: !self.rebalancing.is_empty(),
+            changed_at: self.changed_at,
+            next_at: self.due.get(self.due.partition_point(|at| *at <= self.now())).copied(),
+        }
+    }
+
+    /// Counts what is seen from now on as new, as when a page opens.
+    pub fn look_anew(&mut self) {
+        self.changed_at = self.now();
+    }
+
+    pub fn now(&self) -> Time {
+        self.world.now()
+    }
+
+    /// 64 bits that fold every step; equal for equal runs.
+    pub fn digest(&self) -> u64 {
+        self.world.digest()
+    }
+
+    /// Entries taken from the queue so far.
+    pub fn events_done(&self) -> u64 {
+        self.world.events_done()
+    }
+
+    /// The scenario as it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.options.seed.unwrap_or(self.scenario.seed)
+    }
+
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    pub fn narrative(&self) -> &Narrative {
+        &self.narrative
+    }
+}
+
+/// Keeps the groups that prepare or complete a rebalance.
+fn follow_rebalances(rebalancing: &mut BTreeSet<GroupId>, event: &Event) {
+    match event {
+        Event::GroupStateChanged {
+            group,
+            to: GroupState::PreparingRebalance | GroupState::CompletingRebalance,
+            ..
+        } => {
+            rebalancing.insert(group.clone());
+        }
+        Event::GroupStateChanged { group, .. } => {
+            rebalancing.remove(group);
+        }
+        // An unfinished rebalance is forgotten with its coordinator (R-GRP-4).
+        Event::CoordinatorLoaded { groups, .. } => rebalancing.retain(|group| !groups.contains(group)),
+        _ => {}
+    }
+}
+
+enum FlightKind {
+    Batch,
+    Group,
+    Cluster,
+    Routine,
+}
+
+fn kind(flight: &Flight) -> FlightKind {
+    match (flight.api(), &flight.packet) {
+        (Some(ApiKey::Produce), Packet::Request { .. }) => FlightKind::Batch,
+        (Some(ApiKey::Fetch), Packet::Response { response, .. }) if carries_records(response) => FlightKind::Batch,
+        (Some(ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::LeaveGroup), _) => FlightKind::Group,
+        (Some(ApiKey::BrokerRegistration | ApiKey::AlterPartition | ApiKey::CreateTopics), _) => FlightKind::Cluster,
+        _ => FlightKind::Routine,
+    }
+}
+
+fn carries_records(response: &Response) -> bool {
+    let Response::Fetch(fetch) = response else { return false };
+    let mut partitions = fetch.responses.iter().flat_map(|topic| &topic.partitions);
+    partitions.any(|partition| partition.records.as_ref().is_some_and(|records| !records.is_empty()))
+}

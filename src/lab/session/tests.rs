@@ -1,0 +1,194 @@
+//! Runs of the default cluster, driven as a page drives them.
+
+use super::*;
+use crate::lab::pace::Reason;
+
+const DEFAULT: &str = include_str!("../../../static/scenarios/default.toml");
+const STRICT: Options = Options { seed: None, strict: true };
+
+fn at(seconds: i64) -> Time {
+    Time::from_ms(seconds * 1000)
+}
+
+/// The default cluster at a time in seconds.
+fn session(seconds: i64) -> Session {
+    let mut session = Session::open(DEFAULT, STRICT).expect("the default scenario is right");
+    assert!(session.run_until(at(seconds), u64::MAX));
+    session
+}
+
+fn told(session: &Session) -> String {
+    session.narrative().iter().map(|(_, sentence)| format!("{sentence}\n")).collect()
+}
+
+/// The narrative has a line with each of these, in this order.
+fn check_told(session: &Session, expected: &[&str]) {
+    let told = told(session);
+    let mut lines = told.lines();
+    for part in expected {
+        assert!(
+            lines.any(|line| line.contains(part)),
+            "{part:?} is not told after what is before it, in\n{told}"
+        );
+    }
+}
+
+#[test]
+fn the_default_cluster_comes_up_and_its_group_gets_its_plan_before_the_page_opens() {
+    let session = session(8);
+    check_told(
+        &session,
+        &["started", "broker 1 registered", "topic orders created", "rebalance", "generation 1: consumer-a"],
+    );
+    assert_eq!(session.now(), session.scenario().start);
+}
+
+#[test]
+fn a_dead_leader_is_fenced_and_replaced_and_the_narrative_says_so() {
+    let mut session = session(10);
+    session.command("kill broker 3").expect("broker 3 is there");
+    session.run_until(at(30), u64::MAX);
+    check_told(
+        &session,
+        &[
+            "broker 3 killed",
+            "checkout-api lost its connection to broker 3",
+            "broker 3 fenced",
+            "leader 3 -> ",
+        ],
+    );
+    check_told(&session, &["broker 3 fenced", "acknowledged after"]);
+    session.command("start broker 3").expect("broker 3 is dead");
+    session.run_until(at(60), u64::MAX);
+    check_told(
+        &session,
+        &["broker 3 fenced", "broker 3 started", "broker 3 unfenced", "broker 3 is back in the ISR"],
+    );
+}
+
+#[test]
+fn a_third_consumer_joins_by_a_command_that_leaves_the_rest_open() {
+    let mut session = session(10);
+    session.command("add consumer consumer-c to billing").expect("billing has members to be like");
+    let whole = "add consumer consumer-c to billing topics orders program \"poll; process 20ms; commit\" \
+                 auto.offset.reset=earliest enable.auto.commit=false";
+    let journal: Vec<&str> = session.journal().entries().iter().map(|entry| entry.text.as_str()).collect();
+    assert_eq!(journal, [whole]);
+    session.run_until(at(20), u64::MAX);
+    check_told(&session, &["consumer-c joins", "generation 2: consumer-a", "consumer-c owns orders-"]);
+}
+
+#[test]
+fn a_refused_command_changes_nothing() {
+    let mut refused = session(10);
+    for text in [
+        "kil broker 3",
+        "kill broker 9",
+        "start broker 1",
+        "close nobody",
+        "add consumer x to audit",
+        "add consumer consumer-a to billing",
+        "add producer p to orders acks=7",
+    ] {
+        let before = (refused.digest(), refused.events_done(), refused.world().trace().len_ever());
+        let failure = refused.command(text).map(|()| text).unwrap_err();
+        let after = (refused.digest(), refused.events_done(), refused.world().trace().len_ever());
+        assert_eq!(before, after, "{text}: {failure}");
+    }
+    assert_eq!(refused.journal().entries(), []);
+    refused.run_until(at(20), u64::MAX);
+    assert_eq!(refused.digest(), session(20).digest(), "the run goes on unchanged");
+}
+
+#[test]
+fn what_the_cluster_refuses_is_told_with_kafkas_error() {
+    let mut session = session(10);
+    let mut check = |text: &str, error: &str| {
+        session.command(text).expect("the cluster judges it, not the session");
+        session.run_until(session.now().plus_ms(1000), u64::MAX);
+        check_told(&session, &[&format!("refused with {error}: {text}")]);
+    };
+    check("create topic x partitions 0 replication-factor 3", "INVALID_PARTITIONS");
+    check("create topic x partitions 1 replication-factor 4", "INVALID_REPLICATION_FACTOR");
+    check("create topic orders partitions 1 replication-factor 1", "TOPIC_ALREADY_EXISTS");
+    check("create topic x partitions 1 replication-factor 1 min.insync.replicas=0", "INVALID_CONFIG");
+    check("set topic orders min.insync.replicas=0", "INVALID_CONFIG");
+    check("set topic orders no.such.config=1", "INVALID_CONFIG");
+    check("set topic nothing min.insync.replicas=1", "UNKNOWN_TOPIC_OR_PARTITION");
+}
+
+#[test]
+fn the_same_scenario_and_seed_give_the_same_run_and_another_seed_another() {
+    let digest = |seed| {
+        let mut session = Session::open(DEFAULT, Options { seed, strict: false }).expect("it is right");
+        session.run_until(at(20), u64::MAX);
+        (session.digest(), told(&session))
+    };
+    assert_eq!(digest(None), digest(Some(42)));
+    assert_ne!(digest(None).0, digest(Some(43)).0);
+    assert_eq!(digest(None).0, session(20).digest(), "strict mode changes nothing");
+}
+
+#[test]
+fn how_far_a_frame_gets_never_changes_what_happens() {
+    let mut small = Session::open(DEFAULT, STRICT).expect("it is right");
+    for ms in (0..=12_000).step_by(7) {
+        while !small.run_until(Time::from_ms(ms), 3) {}
+    }
+    let mut stepped = Session::open(DEFAULT, STRICT).expect("it is right");
+    while stepped.world().next_at().is_some_and(|next| next <= at(12)) {
+        stepped.step();
+    }
+    stepped.run_until(at(12), 1);
+    small.run_until(at(12), u64::MAX);
+    let whole = session(12);
+    assert_eq!((small.digest(), stepped.digest()), (whole.digest(), whole.digest()));
+    assert_eq!((told(&small), told(&stepped)), (told(&whole), told(&whole)));
+}
+
+#[test]
+fn scenario_and_journal_are_the_whole_run() {
+    let mut first = session(9);
+    first.command("kill broker 2").expect("broker 2 is there");
+    for _ in 0..500 {
+        first.step();
+    }
+    first.command("add consumer consumer-c to billing").expect("billing has members to be like");
+    first.run_until(at(25), u64::MAX);
+    first.command("start broker 2").expect("broker 2 is dead");
+    first.command("pause checkout-api").expect("checkout-api runs");
+    first.run_until(at(40), u64::MAX);
+    let second = first.replay().expect("what was carried out once is carried out again");
+    assert_eq!((second.digest(), second.journal()), (first.digest(), first.journal()));
+    assert_eq!(told(&second), told(&first));
+}
+
+#[test]
+fn the_next_change_is_the_next_sentence() {
+    let mut session = session(10);
+    session.command("kill broker 3").expect("broker 3 is there");
+    let number = session.narrative().len_ever();
+    assert!(!session.run_to_next_change(0));
+    assert!(session.run_to_next_change(100_000));
+    assert!(session.narrative().len_ever() > number);
+    let last = session.narrative().last().map(|sentence| sentence.time);
+    assert!(last.is_some_and(|time| time <= session.now()));
+}
+
+#[test]
+fn the_situation_tells_traffic_from_a_rebalance() {
+    let mut session = session(10);
+    let mut seen = Vec::new();
+    session.command("close consumer-b").expect("consumer-b runs");
+    let mut pace = pace::Pace::default();
+    for _ in 0..2000 {
+        let frame = pace.frame(16.0, &session.situation());
+        let until = session.now().plus_us(frame.virtual_us);
+        session.run(until, u64::MAX, frame.stops_at_change());
+        if seen.last() != Some(&frame.reason) {
+            seen.push(frame.reason);
+        }
+    }
+    assert!(seen.contains(&Reason::GroupRequests), "{seen:?}");
+    assert!(seen.contains(&Reason::TrafficGoesOn), "{seen:?}");
+}

@@ -1,0 +1,58 @@
+//! The command-line tool from outside: output, digest, exit codes.
+
+#![cfg(feature = "native")]
+
+use std::process::{Command, Output};
+
+fn glassbroker(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_glassbroker"));
+    command.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("the tool starts")
+}
+
+fn check_refused(arguments: &[&str], message: &str) {
+    let output = glassbroker(arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    assert_eq!(said.lines().next(), Some(message), "{arguments:?}");
+}
+
+const DEFAULT: &str = "static/scenarios/default.toml";
+
+#[test]
+fn a_run_ends_with_its_digest_and_is_the_same_twice() {
+    let run = |seed: &str| glassbroker(&["run", DEFAULT, "--for", "20s", "--seed", seed]).stdout;
+    let (first, again, other) = (run("7"), run("7"), run("8"));
+    let text = String::from_utf8(first.clone()).expect("the narrative is text");
+    let last = text.lines().last().and_then(|line| line.strip_prefix("digest "));
+    assert!(last.is_some_and(|digest| u64::from_str_radix(digest, 16).is_ok()), "{text}");
+    assert!(text.lines().any(|line| line.contains("topic orders created: 3 partitions")), "{text}");
+    assert_eq!(first, again);
+    assert_ne!(first, other);
+}
+
+#[test]
+fn what_cannot_be_done_is_said_with_exit_code_2() {
+    check_refused(&[], "error: a command is missing");
+    check_refused(&["run"], "error: a scenario file is missing");
+    check_refused(&["dance"], "error: cannot parse argument \"dance\": it is none of run, check, bench");
+    check_refused(&["run", DEFAULT, "--fast"], "error: invalid option '--fast'");
+    check_refused(
+        &["run", DEFAULT, "--for", "5"],
+        "error: cannot parse argument \"5\": it is no time such as 500ms, 60s or 5min",
+    );
+    check_refused(&["check", "Cargo.toml"], "error: Cargo.toml:1: the file needs format, as in format = 1");
+    let missing = glassbroker(&["check", "no-such-file.toml"]);
+    assert_eq!(missing.status.code(), Some(2));
+}
+
+#[test]
+fn a_right_scenario_is_described() {
+    let output = glassbroker(&["check", DEFAULT]);
+    let said = String::from_utf8(output.stdout).expect("it is text");
+    assert!(output.status.success());
+    assert_eq!(
+        said.lines().next(),
+        Some("a scenario with 3 brokers, 1 topic, 1 producer, 2 consumers, 0 timed commands")
+    );
+    assert!(said.contains("topic orders: min.insync.replicas = 2, Kafka's default is 1"), "{said}");
+}
