@@ -10,13 +10,13 @@ use yew::prelude::*;
 
 use super::add::{AddProducer, AddTopic};
 use super::command_bar::CommandBar;
-use super::engine::Engine;
 use super::frame::FrameLoop;
 use super::header::Header;
 use super::help::Help;
 use super::keys::{self, Shortcut};
 use super::open::Open;
 use super::panel::Panel;
+use super::run::{DEFAULT_SCENARIO, Run};
 use super::stage::Stage;
 use super::stage::flights::Painter;
 use super::store::{Store, use_slice, use_store};
@@ -25,7 +25,8 @@ use super::widget::dialog::Dialog;
 
 /// Draws the page into `#app` and lets the cluster run.
 pub fn mount() {
-    let store = Store::new(Engine::default());
+    let run = Run::open("Default cluster", DEFAULT_SCENARIO).expect("the default scenario is right");
+    let store = Store::new(run);
     let document = web_sys::window().and_then(|window| window.document());
     let root = document.and_then(|document| document.get_element_by_id("app")).expect("the page has #app");
     root.set_text_content(None);

@@ -3,11 +3,11 @@
 use web_sys::HtmlInputElement;
 use yew::prelude::*;
 
-use super::store::{SpeedChoice, use_slice, use_store};
+use super::store::{use_slice, use_store};
 use super::theme;
 use super::widget::button::IconButton;
 use super::widget::icon::{Glyph, Icon};
-use crate::view::pace::Speed;
+use crate::lab::pace::{self, Step};
 
 #[derive(PartialEq, Properties)]
 pub struct HeaderProps {
@@ -19,7 +19,8 @@ pub struct HeaderProps {
 
 #[component]
 pub fn Header(props: &HeaderProps) -> Html {
-    let scenario = use_slice(|shown| shown.model.scenario.clone());
+    let name = use_slice(|shown| shown.name.clone());
+    let seed = use_slice(|shown| shown.model.scenario.seed);
     let on_theme = use_callback((), |(), ()| theme::toggle());
     html! {
         <header>
@@ -27,8 +28,8 @@ pub fn Header(props: &HeaderProps) -> Html {
                 <Glyph icon={Icon::Logo} />
                 <h1>{ "Glassbroker" }</h1>
                 <p class="run">
-                    <b>{ scenario.name.as_ref() }</b>
-                    <span>{ format!("seed {}", scenario.seed) }</span>
+                    <b>{ name.as_ref() }</b>
+                    <span>{ format!("seed {seed}") }</span>
                 </p>
             </div>
             <Transport key="transport" />
@@ -68,41 +69,39 @@ fn Transport() -> Html {
     }
 }
 
-/// Tenths of a power of ten, from 1/1000 to 1000.
-fn to_slider(speed: Speed) -> i32 {
-    ((f64::from(speed.us_per_ms()) / 1000.0).log10() * 10.0).round() as i32
-}
-
-fn from_slider(tenths: f64) -> Speed {
-    Speed::from_us_per_ms((1000.0 * 10f64.powf(tenths / 10.0)).round() as u32)
-}
-
 #[component]
 fn SpeedControl() -> Html {
     let store = use_store();
     let transport = use_slice(|shown| shown.transport.clone());
     let oninput = use_callback(store.clone(), |event: InputEvent, store| {
         let input: HtmlInputElement = event.target_unchecked_into();
-        store.choose_speed(SpeedChoice::Fixed(from_slider(input.value_as_number())));
+        store.choose_speed(Step::new(input.value_as_number() as i8));
     });
+    let nearest = nearest(transport.speed);
     let on_automatic = {
-        let (automatic, speed) = (transport.automatic, transport.speed);
-        Callback::from(move |_: MouseEvent| {
-            store.choose_speed(if automatic { SpeedChoice::Fixed(speed) } else { SpeedChoice::Automatic });
-        })
+        let automatic = transport.automatic;
+        Callback::from(move |_: MouseEvent| store.choose_speed(automatic.then_some(nearest)))
     };
+    let speed = pace::label(transport.speed);
     html! {
         <div class="speed">
             <button key="auto" type="button" class="toggle" aria-pressed={transport.automatic.to_string()}
                 title="Slow while something new flies, fast while only timers wait" onclick={on_automatic}>
                 { "auto" }
             </button>
-            <input key="scale" type="range" min="-30" max="30" step="1" aria-label="Speed"
-                aria-valuetext={transport.speed.to_string()} value={to_slider(transport.speed).to_string()} {oninput} />
+            <input key="scale" type="range" min={Step::SLOWEST.position().to_string()} max={Step::FASTEST.position().to_string()} step="1" aria-label="Speed"
+                aria-valuetext={speed.clone()} value={nearest.position().to_string()} {oninput} />
             <output key="value" class="speed-value" aria-label="Present speed" aria-live="off">
-                <b>{ transport.speed.to_string() }</b>
-                <small>{ transport.reason.as_ref() }</small>
+                <b>{ speed }</b>
+                <small>{ transport.reason }</small>
             </output>
         </div>
     }
+}
+
+/// The slider's step nearest to a speed.
+fn nearest(speed: f64) -> Step {
+    let steps = (Step::SLOWEST.position()..=Step::FASTEST.position()).filter_map(Step::new);
+    let distance = |step: &Step| (step.speed() / speed).ln().abs();
+    steps.min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(Step::REAL_TIME)
 }

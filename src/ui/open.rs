@@ -1,11 +1,12 @@
 //! Opening a scenario file, from the disk or from the clipboard.
 
+use std::rc::Rc;
+
 use js_sys::futures::JsFuture;
 use web_sys::{File, HtmlInputElement, HtmlTextAreaElement};
 use yew::platform::spawn_local;
 use yew::prelude::*;
 
-use super::engine::OpenError;
 use super::store::use_store;
 
 #[derive(PartialEq, Properties)]
@@ -18,19 +19,21 @@ pub struct OpenProps {
 pub fn Open(props: &OpenProps) -> Html {
     let store = use_store();
     let text = use_state(String::new);
-    let refusal = use_state(|| None::<OpenError>);
+    let name = use_state(|| Rc::<str>::from("Pasted scenario"));
+    let refusal = use_state(|| None::<String>);
 
-    let on_file = use_callback((text.setter(), refusal.setter()), |event: Event, (text, refusal)| {
+    let on_file = use_callback((name.setter(), text.setter(), refusal.setter()), |event: Event, (name, text, refusal)| {
         let input: HtmlInputElement = event.target_unchecked_into();
         if let Some(file) = input.files().and_then(|files| files.get(0)) {
             let (text, refusal) = (text.clone(), refusal.clone());
+            name.set(Rc::from(file.name()));
             spawn_local(async move {
                 match read(&file).await {
                     Some(content) => {
                         refusal.set(None);
                         text.set(content);
                     }
-                    None => refusal.set(Some(OpenError::unreadable())),
+                    None => refusal.set(Some("The browser could not read the file.".to_owned())),
                 }
             });
         }
@@ -40,12 +43,12 @@ pub fn Open(props: &OpenProps) -> Html {
         text.set(area.value());
     });
     let onsubmit = {
-        let (text, refusal, on_done) = (text.clone(), refusal.setter(), props.on_done.clone());
+        let (name, text, refusal, on_done) = (name.clone(), text.clone(), refusal.setter(), props.on_done.clone());
         Callback::from(move |event: SubmitEvent| {
             event.prevent_default();
-            match store.open(&text) {
+            match store.open(&name, &text) {
                 Ok(()) => on_done.emit(()),
-                Err(error) => refusal.set(Some(error)),
+                Err(error) => refusal.set(Some(error.to_string())),
             }
         })
     };
@@ -57,9 +60,7 @@ pub fn Open(props: &OpenProps) -> Html {
                 <textarea rows="14" spellcheck="false" value={(*text).clone()} {oninput}/>
             </label>
             <p key="refusal" class="refusal" role="alert">
-                if let Some(error) = &*refusal {
-                    { error.to_string() }
-                }
+                { refusal.as_deref().unwrap_or("").to_owned() }
             </p>
             <div key="buttons" class="dialog-buttons">
                 <button type="submit" class="primary" disabled={text.trim().is_empty()}>{ "Open" }</button>

@@ -11,48 +11,15 @@ use std::rc::Rc;
 use yew::prelude::*;
 
 use super::crash;
-use super::engine::{Engine, OpenError};
+use super::run::{Run, Transport};
 use crate::kafka::time::Time;
+use crate::lab::pace::Step;
+use crate::lab::scenario::ScenarioError;
+use crate::view::build;
 use crate::view::model::{Focus, Model};
-use crate::view::pace::{self, Speed};
 
 /// A number that ticks is published this often, in milliseconds.
 const TICK_MS: f64 = 100.0;
-/// Time of the reader that one frame may spend on the run, in milliseconds.
-const BUDGET_MS: f64 = 4.0;
-/// Queue entries that one frame may take.
-const ENTRIES_PER_FRAME: u32 = 20_000;
-/// A longer frame counts as this long: a tab that was hidden does not catch up.
-const LONGEST_FRAME_MS: f64 = 100.0;
-/// "Run to the next change" gives up after this much virtual time.
-const LONGEST_SEARCH_MS: i64 = 600_000;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    Paused,
-    Playing,
-    /// Runs until the narrative grows beyond `sentences`, at the latest until `deadline`.
-    ToNextChange {
-        sentences: u64,
-        deadline: Time,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpeedChoice {
-    Automatic,
-    Fixed(Speed),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Transport {
-    pub playing: bool,
-    pub automatic: bool,
-    pub speed: Speed,
-    /// Why the present speed is what it is.
-    pub reason: Rc<str>,
-    pub clock: Rc<str>,
-}
 
 /// What came of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,18 +32,18 @@ pub struct Answer {
 /// One publication.
 #[derive(Clone, Debug)]
 pub struct Shown {
+    /// The scenario's name: the file's, where it came from one.
+    pub name: Rc<str>,
     pub model: Rc<Model>,
     pub transport: Rc<Transport>,
+    /// Whether flights can be followed with the eye at the present speed.
+    pub shows_flights: bool,
     pub focus: Option<Focus>,
     pub answer: Option<Rc<Answer>>,
 }
 
 struct State {
-    engine: Engine,
-    mode: Mode,
-    choice: SpeedChoice,
-    speed: Speed,
-    reason: Rc<str>,
+    run: Run,
     focus: Option<Focus>,
     answer: Option<Rc<Answer>>,
     last_frame_ms: Option<f64>,
@@ -107,15 +74,18 @@ impl PartialEq for Store {
 }
 
 impl Store {
-    pub fn new(mut engine: Engine) -> Store {
-        crash::note(engine.seed(), &engine.journal());
-        let model = engine.model(None);
+    pub fn new(run: Run) -> Store {
+        crash::note(run.session.seed(), &run.journal());
+        let shown = Shown {
+            name: run.name.clone(),
+            model: Rc::new(build::model(&run.session, None, None)),
+            transport: Rc::new(run.transport()),
+            shows_flights: run.shows_flights(),
+            focus: None,
+            answer: None,
+        };
         let state = State {
-            engine,
-            mode: Mode::Playing,
-            choice: SpeedChoice::Automatic,
-            speed: Speed::SLOWEST,
-            reason: Rc::from("starting"),
+            run,
             focus: None,
             answer: None,
             last_frame_ms: None,
@@ -123,8 +93,6 @@ impl Store {
             dirty: true,
             urgent: true,
         };
-        let shown =
-            Shown { model, transport: Rc::new(state.transport()), focus: state.focus.clone(), answer: None };
         Store(Rc::new(Inner {
             state: RefCell::new(state),
             shown: RefCell::new(shown),
@@ -139,35 +107,25 @@ impl Store {
 
     /// The virtual time up to which the run has come, which the publication may not have shown yet.
     pub fn now(&self) -> Time {
-        self.0.state.borrow().engine.now()
+        self.0.state.borrow().run.session.now()
     }
 
     pub fn play_or_pause(&self) {
-        self.change(|state| {
-            state.mode = match state.mode {
-                Mode::Paused => Mode::Playing,
-                Mode::Playing | Mode::ToNextChange { .. } => Mode::Paused,
-            };
-        });
+        self.change(|state| state.run.play_or_pause());
     }
 
-    /// Takes one entry from the event queue.
+    /// Takes one event from the queue.
     pub fn step(&self) {
-        self.change(|state| {
-            state.mode = Mode::Paused;
-            state.engine.step();
-        });
+        self.change(|state| state.run.step());
     }
 
     pub fn run_to_next_change(&self) {
-        self.change(|state| {
-            let deadline = state.engine.now().plus_ms(LONGEST_SEARCH_MS);
-            state.mode = Mode::ToNextChange { sentences: state.engine.sentences(), deadline };
-        });
+        self.change(|state| state.run.run_to_next_change());
     }
 
-    pub fn choose_speed(&self, choice: SpeedChoice) {
-        self.change(|state| state.choice = choice);
+    /// `None` is the automatic speed.
+    pub fn choose_speed(&self, step: Option<Step>) {
+        self.change(|state| state.run.choose_speed(step));
     }
 
     pub fn choose(&self, focus: Option<Focus>) {
@@ -177,25 +135,26 @@ impl Store {
     /// Gives a command; what came of it is published as the answer.
     pub fn command(&self, text: &str) {
         self.change(|state| {
-            let refusal = state.engine.command(text).err().map(Rc::from);
+            let refusal = state.run.command(text).err().map(Rc::from);
             state.answer = Some(Rc::new(Answer { text: Rc::from(text), refusal }));
-            crash::note(state.engine.seed(), &state.engine.journal());
+            crash::note(state.run.session.seed(), &state.run.journal());
         });
     }
 
     /// Starts the run of a scenario file; a wrong one changes nothing.
     ///
     /// # Errors
-    /// The line and the reason.
-    pub fn open(&self, text: &str) -> Result<(), OpenError> {
-        let engine = Engine::open(text)?;
+    /// The place and the reason.
+    pub fn open(&self, name: &str, text: &str) -> Result<(), ScenarioError> {
+        let run = Run::open(name, text)?;
         self.change(|state| {
-            crash::note(engine.seed(), &engine.journal());
-            state.engine = engine;
-            state.mode = Mode::Playing;
+            crash::note(run.session.seed(), &run.journal());
+            state.run = run;
             state.focus = None;
             state.answer = None;
         });
+        // Nothing of the run before is kept.
+        self.0.shown.borrow_mut().model = Rc::new(build::model(&self.0.state.borrow().run.session, None, None));
         Ok(())
     }
 
@@ -230,97 +189,35 @@ impl Store {
 }
 
 impl State {
-    fn transport(&self) -> Transport {
-        Transport {
-            playing: self.mode != Mode::Paused,
-            automatic: self.choice == SpeedChoice::Automatic,
-            speed: self.speed,
-            reason: self.reason.clone(),
-            clock: Rc::from(self.engine.now().to_string()),
-        }
-    }
-
     fn go_on(&mut self, real_ms: f64) {
         let elapsed_ms = real_ms - self.last_frame_ms.replace(real_ms).unwrap_or(real_ms);
-        let elapsed_ms = elapsed_ms.clamp(0.0, LONGEST_FRAME_MS);
-        match self.mode {
-            Mode::Paused => self.pace(0.0),
-            Mode::Playing => self.play(elapsed_ms),
-            Mode::ToNextChange { sentences, deadline } => self.search(sentences, deadline),
-        }
-    }
-
-    /// Sets speed and reason for what is coming, `elapsed_ms` after the last choice.
-    fn pace(&mut self, elapsed_ms: f64) {
-        let (speed, reason) = match self.choice {
-            SpeedChoice::Fixed(speed) => (speed, Rc::from("fixed")),
-            SpeedChoice::Automatic => {
-                let pace = self.engine.pace();
-                (pace::ease(self.speed, pace.speed, elapsed_ms as u32), pace.reason)
-            }
-        };
-        self.speed = speed;
-        self.reason = reason;
-    }
-
-    fn play(&mut self, elapsed_ms: f64) {
-        self.pace(elapsed_ms);
-        let started_ms = now_ms();
-        let mut left_ms = elapsed_ms;
-        for entry in 0..ENTRIES_PER_FRAME {
-            let target = self.engine.now().plus_us((left_ms * f64::from(self.speed.us_per_ms())) as i64);
-            let next = self.engine.next_at().filter(|next| *next <= target);
-            let Some(next) = next else {
-                self.engine.advance_to(target);
-                self.dirty |= left_ms > 0.0;
-                return;
-            };
-            let passed_us = next - self.engine.now();
-            left_ms = (left_ms - passed_us as f64 / f64::from(self.speed.us_per_ms())).max(0.0);
-            self.engine.step();
-            self.dirty = true;
-            self.pace(0.0);
-            if entry % 32 == 31 && now_ms() - started_ms > BUDGET_MS {
-                break;
-            }
-        }
-        self.reason = Rc::from("as fast as this machine can");
-    }
-
-    fn search(&mut self, sentences: u64, deadline: Time) {
-        let started_ms = now_ms();
-        while now_ms() - started_ms < BUDGET_MS {
-            for _ in 0..32 {
-                let found = self.engine.sentences() > sentences;
-                if found || self.engine.next_at().is_none_or(|next| next > deadline) {
-                    self.mode = Mode::Paused;
-                    self.urgent = true;
-                    self.dirty = true;
-                    return;
-                }
-                self.engine.step();
-            }
-        }
-        self.dirty = true;
-        self.reason = Rc::from("running to the next change");
+        self.dirty |= self.run.go_on(elapsed_ms, &now_ms);
     }
 
     fn publication(&mut self, real_ms: f64, before: &Shown) -> Option<Shown> {
-        let tick = real_ms - self.last_tick_ms >= TICK_MS;
+        let tick = self.urgent || real_ms - self.last_tick_ms >= TICK_MS;
+        let shows_flights = self.run.shows_flights();
         // Faster than the eye, a picture ten times a second is enough.
-        if !self.dirty || !(self.urgent || tick || self.speed.shows_flights()) {
+        if !self.dirty || !(tick || shows_flights) {
             return None;
         }
-        let ticks = tick || self.urgent;
-        if ticks {
+        let transport = self.run.transport();
+        let changed = transport.playing != before.transport.playing;
+        let transport = if (tick || changed) && transport != *before.transport {
+            Rc::new(transport)
+        } else {
+            before.transport.clone()
+        };
+        if tick {
             self.last_tick_ms = real_ms;
         }
         self.dirty = false;
         self.urgent = false;
-        let transport = if ticks { Rc::new(self.transport()) } else { before.transport.clone() };
         Some(Shown {
-            model: self.engine.model(self.focus.as_ref()),
-            transport: if *transport == *before.transport { before.transport.clone() } else { transport },
+            name: self.run.name.clone(),
+            model: Rc::new(build::model(&self.run.session, self.focus.as_ref(), Some(&before.model))),
+            transport,
+            shows_flights,
             focus: self.focus.clone(),
             answer: self.answer.clone(),
         })

@@ -4,5 +4,4 @@
 
 pub mod build;
 pub mod model;
-pub mod pace;
 pub mod sentences;

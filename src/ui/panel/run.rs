@@ -6,11 +6,12 @@ use crate::ui::store::use_slice;
 
 #[component]
 pub fn Run() -> Html {
+    let name = use_slice(|shown| shown.name.clone());
     let scenario = use_slice(|shown| shown.model.scenario.clone());
     html! {
         <div class="about-run">
             <dl key="seed" class="facts">
-                <div><dt>{ "scenario" }</dt><dd>{ scenario.name.as_ref() }</dd></div>
+                <div><dt>{ "scenario" }</dt><dd>{ name.as_ref() }</dd></div>
                 <div><dt>{ "seed" }</dt><dd>{ scenario.seed }</dd></div>
                 <div><dt>{ "latency" }</dt><dd>{ scenario.latency.as_ref() }</dd></div>
             </dl>

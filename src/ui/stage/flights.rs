@@ -98,7 +98,7 @@ impl Painter {
         easel.links(&shown.model);
         if still {
             easel.counts(&shown.model.flights);
-        } else if shown.transport.speed.shows_flights() {
+        } else if shown.shows_flights {
             for flight in shown.model.flights.iter() {
                 easel.dot(flight, now);
             }

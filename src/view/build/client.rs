@@ -90,7 +90,7 @@ fn producer_waiting(source: &ClientSource<'_, Producer>, now: Time) -> Option<St
 
 /// A group's committed offsets and its members' positions, by partition.
 pub fn flags(
-    brokers: &[&Broker],
+    brokers: &[BrokerSource<'_>],
     consumers: &[ClientSource<'_, Consumer>],
 ) -> BTreeMap<TopicPartition, Vec<Flag>> {
     let mut flags: BTreeMap<TopicPartition, Vec<Flag>> = BTreeMap::new();
