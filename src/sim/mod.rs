@@ -19,6 +19,6 @@ mod orders;
 pub use command::{Command, Refusal, Target};
 pub use digest::Digest;
 pub use network::{Flight, Packet};
-pub use process::{Machine, Process, ProcessState};
+pub use process::{Machine, Process, ProcessState, Remains};
 pub use trace::{Key, Trace, TraceEntry};
 pub use world::{ADMIN, World, WorldConfig};
