@@ -5,12 +5,12 @@
 //!
 //! **Invariant:** seed, configuration and commands with their places determine every event.
 
-mod command;
-mod digest;
-mod network;
-mod process;
-mod trace;
-mod world;
+pub mod command;
+pub mod digest;
+pub mod network;
+pub mod process;
+pub mod trace;
+pub mod world;
 
 mod carry;
 mod faults;
@@ -19,6 +19,6 @@ mod orders;
 pub use command::{Command, Refusal, Target};
 pub use digest::Digest;
 pub use network::{Flight, Packet};
-pub use process::{Machine, Process, ProcessState};
+pub use process::{Machine, Process, ProcessState, Remains};
 pub use trace::{Key, Trace, TraceEntry};
 pub use world::{ADMIN, World, WorldConfig};

@@ -31,7 +31,7 @@ use toml::de::DeTable;
 
 pub use reader::ScenarioError;
 use reader::{Field, Read, Section};
-pub use settings::{Setting, classroom_settings};
+pub use settings::{Scope, Setting, classroom_settings};
 
 use super::command::{Clients, parse};
 use crate::client::consumer::ConsumerSpec;

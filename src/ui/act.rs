@@ -1,0 +1,129 @@
+//! The commands that the page's controls give, in their text form.
+//!
+//! **Invariant:** nothing on the page changes the run in another way than by one of these lines.
+
+use std::fmt::Display;
+
+use crate::view::model::{GroupView, Model};
+
+pub fn kill(target: impl Display) -> String {
+    format!("kill {target}")
+}
+
+pub fn start(target: impl Display) -> String {
+    format!("start {target}")
+}
+
+pub fn freeze(target: impl Display) -> String {
+    format!("freeze {target}")
+}
+
+pub fn thaw(target: impl Display) -> String {
+    format!("thaw {target}")
+}
+
+pub fn pause(client: &str) -> String {
+    format!("pause {client}")
+}
+
+pub fn resume(client: &str) -> String {
+    format!("resume {client}")
+}
+
+pub fn close(client: &str) -> String {
+    format!("close {client}")
+}
+
+pub fn crash(client: &str) -> String {
+    format!("crash {client}")
+}
+
+/// A broker with the next free id, in the next rack of the alphabet.
+pub fn add_broker(model: &Model) -> String {
+    let id = model.brokers.iter().map(|broker| broker.id.0).max().unwrap_or(0) + 1;
+    match u8::try_from(id) {
+        Ok(number @ 1..=26) => format!("add broker {id} rack {}", char::from(b'a' + number - 1)),
+        _ => format!("add broker {id}"),
+    }
+}
+
+/// A consumer with the next free name of its group.
+pub fn add_consumer(model: &Model, group: &GroupView) -> String {
+    let taken = |name: &str| {
+        model.groups.iter().flat_map(|group| group.members.iter()).any(|member| &*member.name == name)
+    };
+    let name = ('a'..='z')
+        .map(|letter| format!("consumer-{letter}"))
+        .chain((1..).map(|number| format!("consumer-{number}")))
+        .find(|name| !taken(name))
+        .unwrap_or_default();
+    format!("add consumer {name} to {}", group.id)
+}
+
+/// What the producer dialog asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewProducer {
+    pub name: String,
+    pub topic: String,
+    pub rate: String,
+    pub acks: String,
+}
+
+pub fn add_producer(new: &NewProducer) -> String {
+    format!("add producer {} to {} rate {} acks={}", new.name, new.topic, new.rate, new.acks)
+}
+
+/// A producer name that is not taken.
+pub fn free_producer_name(model: &Model) -> String {
+    (model.producers.len() + 1..)
+        .map(|number| format!("producer-{number}"))
+        .find(|name| !model.producers.iter().any(|producer| *producer.name == **name))
+        .unwrap_or_default()
+}
+
+/// What the topic dialog asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTopic {
+    pub name: String,
+    pub partitions: String,
+    pub replication_factor: String,
+    /// `key=value`, separated by blanks or lines.
+    pub config: String,
+}
+
+pub fn create_topic(new: &NewTopic) -> String {
+    let mut text = format!(
+        "create topic {} partitions {} replication-factor {}",
+        new.name, new.partitions, new.replication_factor
+    );
+    for pair in new.config.split_whitespace() {
+        text += " ";
+        text += pair;
+    }
+    text
+}
+
+/// Lines that would be understood now, offered while a person types.
+pub fn suggestions(model: &Model) -> Vec<String> {
+    let mut lines = Vec::new();
+    for broker in model.brokers.iter() {
+        let target = format!("broker {}", broker.id);
+        lines.extend([kill(&target), start(&target), freeze(&target), thaw(&target)]);
+    }
+    lines.push(add_broker(model));
+    for producer in model.producers.iter() {
+        lines.extend([pause(&producer.name), resume(&producer.name), crash(&producer.name)]);
+    }
+    for group in model.groups.iter() {
+        lines.push(add_consumer(model, group));
+        for member in group.members.iter() {
+            lines.extend([
+                close(&member.name),
+                crash(&member.name),
+                freeze(&member.name),
+                thaw(&member.name),
+            ]);
+        }
+    }
+    lines
+}

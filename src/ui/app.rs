@@ -1,0 +1,172 @@
+//! The page as a whole: regions, dialogs, shortcuts, the frame loop.
+
+use std::rc::Rc;
+
+use gloo_timers::callback::Interval;
+use wasm_bindgen::JsCast;
+use wasm_bindgen::prelude::Closure;
+use web_sys::{HtmlElement, KeyboardEvent};
+use yew::prelude::*;
+
+use super::add::{AddProducer, AddTopic};
+use super::command_bar::CommandBar;
+use super::frame::FrameLoop;
+use super::header::Header;
+use super::help::Help;
+use super::keys::{self, Shortcut};
+use super::open::Open;
+use super::panel::Panel;
+use super::run::{DEFAULT_SCENARIO, Run};
+use super::stage::Stage;
+use super::stage::flights::Painter;
+use super::store::{Store, use_slice, use_store};
+use super::theme;
+use super::widget::dialog::Dialog;
+
+/// Draws the page into `#app` and lets the cluster run.
+pub fn mount() {
+    let run = Run::open("Default cluster", DEFAULT_SCENARIO).expect("the default scenario is right");
+    let store = Store::new(run);
+    let document = web_sys::window().and_then(|window| window.document());
+    let root = document.and_then(|document| document.get_element_by_id("app")).expect("the page has #app");
+    root.set_text_content(None);
+    yew::Renderer::<App>::with_root_and_props(root, AppProps { store }).render();
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    Nothing,
+    Open,
+    Help,
+    Producer,
+    Topic,
+}
+
+#[derive(PartialEq, Properties)]
+pub struct AppProps {
+    pub store: Store,
+}
+
+/// **Invariant:** at most one dialog is open.
+#[component]
+pub fn App(props: &AppProps) -> Html {
+    let asked = use_state_eq(|| Asked::Nothing);
+    let panel_open = use_state_eq(|| false);
+    let command = use_node_ref();
+    use_frames(props.store.clone());
+    use_shortcuts(props.store.clone(), asked.setter(), command.clone());
+
+    let ask = {
+        let asked = asked.setter();
+        move |what: Asked| {
+            let asked = asked.clone();
+            Callback::from(move |()| asked.set(what))
+        }
+    };
+    let on_close = use_callback(asked.setter(), |(), asked| asked.set(Asked::Nothing));
+    let on_panel = {
+        let panel_open = panel_open.clone();
+        Callback::from(move |()| panel_open.set(!*panel_open))
+    };
+    html! {
+        <ContextProvider<Store> context={props.store.clone()}>
+            <div class={classes!("page", panel_open.then_some("panel-open"))}>
+                <Header key="header" on_open={ask(Asked::Open)} on_help={ask(Asked::Help)} on_panel={on_panel.clone()}
+                    panel_open={*panel_open} />
+                <main key="main">
+                    <Stage key="stage" on_add_producer={ask(Asked::Producer)} on_add_topic={ask(Asked::Topic)} />
+                    <Panel key="panel" on_close={on_panel} />
+                </main>
+                <CommandBar key="command" input={command} />
+                <LiveRegion key="live" />
+                <Dialog key="open" open={*asked == Asked::Open} title="Open a scenario" on_close={on_close.clone()}>
+                    <Open on_done={on_close.clone()} />
+                </Dialog>
+                <Dialog key="help" open={*asked == Asked::Help} title="Keys and marks" on_close={on_close.clone()}>
+                    <Help />
+                </Dialog>
+                <Dialog key="producer" open={*asked == Asked::Producer} title="Add a producer" on_close={on_close.clone()}>
+                    <AddProducer on_done={on_close.clone()} />
+                </Dialog>
+                <Dialog key="topic" open={*asked == Asked::Topic} title="Create a topic" on_close={on_close.clone()}>
+                    <AddTopic on_done={on_close.clone()} />
+                </Dialog>
+            </div>
+        </ContextProvider<Store>>
+    }
+}
+
+/// Lets the run go on with the screen's frames while the page is mounted.
+#[hook]
+fn use_frames(store: Store) {
+    use_effect_with(store, |store| {
+        let store = store.clone();
+        let mut painter = Painter::default();
+        let frames = FrameLoop::start(move |real_ms| {
+            store.frame(real_ms);
+            painter.paint(&store.shown(), store.now());
+        });
+        move || drop(frames)
+    });
+}
+
+#[hook]
+fn use_shortcuts(store: Store, asked: UseStateSetter<Asked>, command: NodeRef) {
+    use_effect_with(store, move |store| {
+        let store = store.clone();
+        let listener = Closure::<dyn Fn(KeyboardEvent)>::new(move |event: KeyboardEvent| {
+            let Some(shortcut) = keys::shortcut(&event) else { return };
+            event.prevent_default();
+            match shortcut {
+                Shortcut::PlayOrPause => store.play_or_pause(),
+                Shortcut::Step => store.step(),
+                Shortcut::NextChange => store.run_to_next_change(),
+                Shortcut::Theme => theme::toggle(),
+                Shortcut::Help => asked.set(Asked::Help),
+                Shortcut::CommandField => {
+                    if let Some(input) = command.cast::<HtmlElement>() {
+                        // A field that cannot take the focus leaves it where it is.
+                        let _ = input.focus();
+                    }
+                }
+            }
+        });
+        let window = web_sys::window();
+        if let Some(window) = &window {
+            // Fails only for a listener that is no function.
+            let _ = window.add_event_listener_with_callback("keydown", listener.as_ref().unchecked_ref());
+        }
+        move || {
+            if let Some(window) = &window {
+                let _ =
+                    window.remove_event_listener_with_callback("keydown", listener.as_ref().unchecked_ref());
+            }
+        }
+    });
+}
+
+/// The latest sentence for screen readers, at most one a second.
+#[component]
+fn LiveRegion() -> Html {
+    let store = use_store();
+    let sentence = use_state_eq(|| Rc::<str>::from(""));
+    use_effect_with(store, {
+        let sentence = sentence.setter();
+        move |store| {
+            let store = store.clone();
+            let interval = Interval::new(1000, move || {
+                if let Some(latest) = store.shown().model.sentences.last() {
+                    sentence.set(latest.title.clone());
+                }
+            });
+            move || drop(interval)
+        }
+    });
+    let refusal = use_slice(|shown| shown.answer.as_ref().and_then(|answer| answer.refusal.clone()));
+    html! {
+        <div class="unseen">
+            <p key="sentence" aria-live="polite">{ (*sentence).to_string() }</p>
+            <p key="refusal" role="alert">{ refusal.as_deref().unwrap_or("").to_owned() }</p>
+        </div>
+    }
+}

@@ -1,0 +1,32 @@
+//! The list of keys and the marks of the stage.
+
+use yew::prelude::*;
+
+use super::keys;
+
+#[component]
+pub fn Help() -> Html {
+    html! {
+        <div class="help">
+            <h3>{ "Keys" }</h3>
+            <dl class="keys">
+                { for keys::LIST.iter().map(|(key, what)| html! {
+                    <div key={*key}><dt><kbd>{ *key }</kbd></dt><dd>{ *what }</dd></div>
+                }) }
+            </dl>
+            <h3>{ "What the marks mean" }</h3>
+            <dl class="legend">
+                <div><dt><i class="sample filled"></i></dt><dd>{ "a committed record, coloured by its key: below the high watermark, so consumers can read it" }</dd></div>
+                <div><dt><i class="sample outlined"></i></dt><dd>{ "a record above the high watermark: not all in-sync replicas have it yet" }</dd></div>
+                <div><dt><i class="sample gold"></i></dt><dd>{ "gold outline: the partition's leader" }</dd></div>
+                <div><dt><i class="sample lagging"></i></dt><dd>{ "dashed: a replica that is not in the in-sync set, with the reason" }</dd></div>
+                <div><dt><i class="sample offline"></i></dt><dd>{ "hatched: its broker is down" }</dd></div>
+                <div><dt><i class="sample hw"></i></dt><dd>{ "high watermark (HW)" }</dd></div>
+                <div><dt><i class="sample leo"></i></dt><dd>{ "log end offset (LEO)" }</dd></div>
+                <div><dt><i class="sample flag"></i></dt><dd>{ "filled flag: the offset a group has committed; hollow flag: a consumer's position" }</dd></div>
+            </dl>
+            <h3>{ "Commands" }</h3>
+            <p>{ "Every button gives one line of text, shown at the foot of the page. You can type the same lines there." }</p>
+        </div>
+    }
+}

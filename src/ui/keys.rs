@@ -1,0 +1,54 @@
+//! Keyboard shortcuts of the whole page.
+//!
+//! **Invariant:** a key that a focused control or an open dialog needs for itself is left to it.
+
+use wasm_bindgen::JsCast;
+use web_sys::{Element, KeyboardEvent};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortcut {
+    PlayOrPause,
+    Step,
+    NextChange,
+    CommandField,
+    Help,
+    Theme,
+}
+
+/// What the help dialog lists.
+pub const LIST: [(&str, &str); 7] = [
+    ("Space", "play or pause"),
+    (".", "step one event"),
+    ("n", "run to the next change"),
+    ("Ctrl or Cmd + K", "go to the command field"),
+    ("t", "dark or light"),
+    ("Arrow keys", "walk from replica to replica; Enter inspects"),
+    ("?", "this list"),
+];
+
+/// The shortcut that `event` stands for.
+pub fn shortcut(event: &KeyboardEvent) -> Option<Shortcut> {
+    let key = event.key();
+    if (event.ctrl_key() || event.meta_key()) && key.eq_ignore_ascii_case("k") {
+        return Some(Shortcut::CommandField);
+    }
+    let target = event.target().and_then(|target| target.dyn_into::<Element>().ok());
+    let inside = |selector: &str| {
+        target.as_ref().is_some_and(|element| element.closest(selector).ok().flatten().is_some())
+    };
+    if event.ctrl_key() || event.meta_key() || event.alt_key() {
+        return None;
+    }
+    if inside("dialog[open], input:not([type=range]), textarea, select") {
+        return None;
+    }
+    match key.as_str() {
+        " " if inside("button, summary, a, [role=button]") => None,
+        " " => Some(Shortcut::PlayOrPause),
+        "." => Some(Shortcut::Step),
+        "n" => Some(Shortcut::NextChange),
+        "t" => Some(Shortcut::Theme),
+        "?" => Some(Shortcut::Help),
+        _ => None,
+    }
+}

@@ -1,0 +1,23 @@
+//! The page: the view model drawn with Yew.
+//!
+//! It reads only `view` and gives only commands in their text form.
+//!
+//! **Invariant:** no component changes or drives the run; all of that passes through [`store::Store`].
+
+pub mod act;
+pub mod add;
+pub mod app;
+pub mod command_bar;
+pub mod crash;
+pub mod frame;
+pub mod header;
+pub mod help;
+pub mod keys;
+pub mod open;
+pub mod panel;
+pub mod run;
+pub mod shared;
+pub mod stage;
+pub mod store;
+pub mod theme;
+pub mod widget;

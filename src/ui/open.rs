@@ -1,0 +1,75 @@
+//! Opening a scenario file, from the disk or from the clipboard.
+
+use std::rc::Rc;
+
+use js_sys::futures::JsFuture;
+use web_sys::{File, HtmlInputElement, HtmlTextAreaElement};
+use yew::platform::spawn_local;
+use yew::prelude::*;
+
+use super::store::use_store;
+
+#[derive(PartialEq, Properties)]
+pub struct OpenProps {
+    pub on_done: Callback<()>,
+}
+
+/// **Invariant:** a text that is refused changes nothing but the sentence below the field.
+#[component]
+pub fn Open(props: &OpenProps) -> Html {
+    let store = use_store();
+    let text = use_state(String::new);
+    let name = use_state(|| Rc::<str>::from("Pasted scenario"));
+    let refusal = use_state(|| None::<String>);
+
+    let on_file = use_callback((name.setter(), text.setter(), refusal.setter()), |event: Event, (name, text, refusal)| {
+        let input: HtmlInputElement = event.target_unchecked_into();
+        if let Some(file) = input.files().and_then(|files| files.get(0)) {
+            let (text, refusal) = (text.clone(), refusal.clone());
+            name.set(Rc::from(file.name()));
+            spawn_local(async move {
+                match read(&file).await {
+                    Some(content) => {
+                        refusal.set(None);
+                        text.set(content);
+                    }
+                    None => refusal.set(Some("The browser could not read the file.".to_owned())),
+                }
+            });
+        }
+    });
+    let oninput = use_callback(text.setter(), |event: InputEvent, text| {
+        let area: HtmlTextAreaElement = event.target_unchecked_into();
+        text.set(area.value());
+    });
+    let onsubmit = {
+        let (name, text, refusal, on_done) = (name.clone(), text.clone(), refusal.setter(), props.on_done.clone());
+        Callback::from(move |event: SubmitEvent| {
+            event.prevent_default();
+            match store.open(&name, &text) {
+                Ok(()) => on_done.emit(()),
+                Err(error) => refusal.set(Some(error.to_string())),
+            }
+        })
+    };
+    html! {
+        <form class="open-form" {onsubmit}>
+            <p key="intro">{ "A scenario is a TOML file: seed, network, brokers, topics, clients and timed commands." }</p>
+            <label key="file">{ "File" }<input type="file" accept=".toml,text/plain" onchange={on_file} /></label>
+            <label key="text">{ "or its text" }
+                <textarea rows="14" spellcheck="false" value={(*text).clone()} {oninput}/>
+            </label>
+            <p key="refusal" class="refusal" role="alert">
+                { refusal.as_deref().unwrap_or("").to_owned() }
+            </p>
+            <div key="buttons" class="dialog-buttons">
+                <button type="submit" class="primary" disabled={text.trim().is_empty()}>{ "Open" }</button>
+            </div>
+        </form>
+    }
+}
+
+/// A file's text; `None` when the browser cannot read it.
+async fn read(file: &File) -> Option<String> {
+    JsFuture::from(file.text()).await.ok()?.as_string()
+}

@@ -1,0 +1,35 @@
+//! What is known of the chosen replica or record.
+
+use yew::prelude::*;
+
+use super::events::tone;
+use crate::ui::shared::Shared;
+use crate::ui::store::use_slice;
+
+#[component]
+pub fn Inspect() -> Html {
+    let inspected = use_slice(|shown| shown.model.inspected.as_ref().map(Shared::new));
+    let content = match &inspected {
+        None => html! {
+            <p key="none" class="dim">{ "Choose a replica or one of its records on the stage." }</p>
+        },
+        Some(view) => html! {
+            <div key="one">
+                <h2>{ view.title.as_ref() }</h2>
+                <dl class="facts">
+                    { for view.facts.iter().map(|fact| html! {
+                        <div key={&*fact.name} class={tone(fact.tone)}>
+                            <dt>{ fact.name.as_ref() }</dt>
+                            <dd>{ fact.value.as_ref() }</dd>
+                        </div>
+                    }) }
+                </dl>
+                if let Some(bytes) = &view.bytes {
+                    <h3>{ "The batch's bytes" }</h3>
+                    <pre class="bytes" tabindex="0">{ bytes.as_ref() }</pre>
+                }
+            </div>
+        },
+    };
+    html! { <div class="inspect">{ content }</div> }
+}

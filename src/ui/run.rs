@@ -1,0 +1,189 @@
+//! The run that the page drives: a session and how fast it goes.
+//!
+//! **Invariant:** a frame does at most a few milliseconds of work; what does not fit is done in the next one.
+
+use std::rc::Rc;
+
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::time::Time;
+use crate::lab::pace::{self, Pace, Reason, Step};
+use crate::lab::scenario::ScenarioError;
+use crate::lab::session::{CommandFailure, Options, Session, Stop};
+use crate::sim::Refusal;
+
+/// The cluster that the page opens with.
+pub const DEFAULT_SCENARIO: &str = include_str!("../../static/scenarios/default.toml");
+/// Time of the reader that one frame may spend on the run, in milliseconds.
+const BUDGET_MS: f64 = 4.0;
+/// Events between two looks at the clock.
+const EVENTS_AT_ONCE: u64 = 32;
+/// "Run to the next change" gives up after this much virtual time.
+const LONGEST_SEARCH_MS: i64 = 600_000;
+/// Above this speed the eye does not follow a flight.
+const FLIGHTS_UP_TO: f64 = 0.4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Paused,
+    Playing,
+    /// Runs unseen up to the moment at which the scenario opens.
+    Opening,
+    /// Runs until the narrative has another sentence, at the latest until `deadline`.
+    ToNextChange {
+        deadline: Time,
+    },
+}
+
+/// What the transport shows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transport {
+    pub playing: bool,
+    pub automatic: bool,
+    /// Virtual milliseconds in a real millisecond.
+    pub speed: f64,
+    /// Why the present speed is what it is.
+    pub reason: &'static str,
+    pub clock: Rc<str>,
+}
+
+pub struct Run {
+    pub name: Rc<str>,
+    pub session: Session,
+    pace: Pace,
+    mode: Mode,
+    reason: &'static str,
+}
+
+impl Run {
+    /// Opens a scenario; it comes to its start in the frames that follow.
+    ///
+    /// # Errors
+    /// What is wrong in the text, with its place.
+    pub fn open(name: &str, text: &str) -> Result<Run, ScenarioError> {
+        let session = Session::open(text, Options::default())?;
+        Ok(Run { name: Rc::from(name), session, pace: Pace::default(), mode: Mode::Opening, reason: "opening" })
+    }
+
+    pub fn transport(&self) -> Transport {
+        Transport {
+            playing: self.mode != Mode::Paused,
+            automatic: self.pace.mode == pace::Mode::Automatic,
+            speed: self.pace.speed(),
+            reason: self.reason,
+            clock: Rc::from(self.session.now().to_string()),
+        }
+    }
+
+    /// Whether a flight of some tens of milliseconds can be followed with the eye.
+    pub fn shows_flights(&self) -> bool {
+        self.pace.speed() <= FLIGHTS_UP_TO
+    }
+
+    pub fn play_or_pause(&mut self) {
+        self.mode = match self.mode {
+            Mode::Paused => Mode::Playing,
+            Mode::Opening | Mode::Playing | Mode::ToNextChange { .. } => Mode::Paused,
+        };
+    }
+
+    /// Takes one event from the queue.
+    pub fn step(&mut self) {
+        self.mode = Mode::Paused;
+        self.session.step();
+    }
+
+    pub fn run_to_next_change(&mut self) {
+        let deadline = self.session.now().plus_ms(LONGEST_SEARCH_MS);
+        self.mode = Mode::ToNextChange { deadline };
+    }
+
+    /// `None` is the automatic speed.
+    pub fn choose_speed(&mut self, step: Option<Step>) {
+        self.pace.mode = step.map_or(pace::Mode::Automatic, pace::Mode::Fixed);
+    }
+
+    /// Gives a command.
+    ///
+    /// # Errors
+    /// Why it was not carried out, in one sentence.
+    pub fn command(&mut self, text: &str) -> Result<(), String> {
+        self.session.command(text).map_err(|failure| sentence(&failure))
+    }
+
+    /// The commands so far, one a line.
+    pub fn journal(&self) -> String {
+        let lines = self.session.journal().entries().iter().map(|entry| format!("{}  {}", entry.time, entry.text));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Goes on for a frame of `elapsed_ms`; whether there is anything new.
+    pub fn go_on(&mut self, elapsed_ms: f64, clock: &dyn Fn() -> f64) -> bool {
+        match self.mode {
+            Mode::Paused => {
+                self.reason = self.pace.frame(0.0, &self.session.situation()).reason.text();
+                false
+            }
+            Mode::Playing => {
+                self.play(elapsed_ms, clock);
+                true
+            }
+            Mode::Opening => {
+                self.come_up(clock);
+                true
+            }
+            Mode::ToNextChange { deadline } => {
+                self.search(deadline, clock);
+                true
+            }
+        }
+    }
+
+    fn play(&mut self, elapsed_ms: f64, clock: &dyn Fn() -> f64) {
+        let frame = self.pace.frame(elapsed_ms, &self.session.situation());
+        self.reason = frame.reason.text();
+        let target = self.session.now().plus_us(frame.virtual_us);
+        // A frame that comes upon something worth seeing ends there, and the next one is slow.
+        let stops_at_change = frame.reason != Reason::Fixed && !self.shows_flights();
+        if self.run_to(target, stops_at_change, clock) == Stop::OutOfEvents {
+            self.reason = "as fast as this machine can";
+        }
+    }
+
+    fn come_up(&mut self, clock: &dyn Fn() -> f64) {
+        if self.run_to(self.session.scenario().start, false, clock) == Stop::Reached {
+            self.session.look_anew();
+            self.mode = Mode::Playing;
+        }
+    }
+
+    fn search(&mut self, deadline: Time, clock: &dyn Fn() -> f64) {
+        self.reason = "running to the next change";
+        let until_ms = clock() + BUDGET_MS;
+        while clock() < until_ms {
+            if self.session.run_to_next_change(EVENTS_AT_ONCE) || self.session.now() >= deadline {
+                self.mode = Mode::Paused;
+                return;
+            }
+        }
+    }
+
+    fn run_to(&mut self, target: Time, stops_at_change: bool, clock: &dyn Fn() -> f64) -> Stop {
+        let until_ms = clock() + BUDGET_MS;
+        loop {
+            let stop = self.session.run(target, EVENTS_AT_ONCE, stops_at_change);
+            if stop != Stop::OutOfEvents || clock() >= until_ms {
+                return stop;
+            }
+        }
+    }
+}
+
+/// Kafka's name of the error, if it has one, and the reason.
+fn sentence(failure: &CommandFailure) -> String {
+    match failure {
+        CommandFailure::Refused(Refusal { error: Some(error), reason }) if *error != ErrorCode::None => {
+            format!("{}: {reason}", error.name())
+        }
+        other => other.to_string(),
+    }
+}

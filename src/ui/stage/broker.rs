@@ -1,0 +1,135 @@
+//! A broker as a column of replicas, and the controller's strip.
+
+use yew::prelude::*;
+
+use super::replica::Replica;
+use super::{anchor, light};
+use crate::kafka::types::NodeId;
+use crate::ui::act;
+use crate::ui::shared::Shared;
+use crate::ui::widget::button::CommandButton;
+use crate::view::model::{BrokerView, ControllerView, Health, OffsetsTopicView};
+use crate::view::sentences;
+
+#[derive(PartialEq, Properties)]
+pub struct BrokerProps {
+    pub view: Shared<BrokerView>,
+    /// Record cells that fit into a row.
+    pub slots: u16,
+}
+
+#[component]
+pub fn Broker(props: &BrokerProps) -> Html {
+    let view = &props.view;
+    html! {
+        <article class={classes!("broker", light(view.health))} data-node={anchor(NodeId::Broker(view.id))}
+            aria-label={sentences::broker(view)}>
+            <div key="head" class="broker-head">
+                <span class="light" aria-hidden="true"></span>
+                <h3>{ format!("broker {}", view.id) }</h3>
+                <span class="dim">
+                    { view.rack.as_ref().map(|rack| format!("rack {rack}")).unwrap_or_default() }
+                </span>
+                <span class="state">{ view.state.as_ref() }</span>
+                <span class="grow"></span>
+                <ProcessButtons health={view.health} target={format!("broker {}", view.id)} />
+            </div>
+            <p key="waiting" class="waiting">{ view.waiting.as_deref().unwrap_or("").to_owned() }</p>
+            <div key="replicas" class="replicas">
+                { for view.replicas.iter().map(|replica| html! {
+                    <Replica key={replica.tp.to_string()} view={Shared::new(replica)} slots={props.slots} />
+                }) }
+            </div>
+            <div key="internal" class="internal">
+                if let Some(topic) = &view.offsets_topic {
+                    <OffsetsTopic view={Shared::new(topic)} />
+                }
+            </div>
+        </article>
+    }
+}
+
+#[derive(PartialEq, Properties)]
+pub struct ProcessButtonsProps {
+    pub health: Health,
+    /// As commands name it: "broker 3".
+    pub target: AttrValue,
+}
+
+/// What can be done to a server process now.
+#[component]
+pub fn ProcessButtons(props: &ProcessButtonsProps) -> Html {
+    let target = &props.target;
+    let button = |command: String, label: &'static str, class: &'static str| {
+        html! { <CommandButton key={label} {command} {label} class={classes!("small", class)} /> }
+    };
+    let buttons = match props.health {
+        Health::Dead => vec![button(act::start(target), "start", "go")],
+        Health::Frozen => {
+            vec![button(act::thaw(target), "thaw", "go"), button(act::kill(target), "kill", "danger")]
+        }
+        Health::Running | Health::Waiting => {
+            vec![button(act::freeze(target), "freeze", ""), button(act::kill(target), "kill", "danger")]
+        }
+    };
+    html! { <span class="process-buttons">{ for buttons }</span> }
+}
+
+#[derive(PartialEq, Properties)]
+pub struct OffsetsTopicProps {
+    view: Shared<OffsetsTopicView>,
+}
+
+/// The line of `__consumer_offsets`, which unfolds into its partitions.
+#[component]
+fn OffsetsTopic(props: &OffsetsTopicProps) -> Html {
+    let view = &props.view;
+    html! {
+        <details>
+            <summary>{ sentences::offsets_topic(view) }</summary>
+            <table>
+                <thead>
+                    <tr><th scope="col">{ "partition" }</th><th scope="col">{ "role" }</th><th scope="col">{ "HW" }</th><th scope="col">{ "LEO" }</th></tr>
+                </thead>
+                <tbody>
+                    { for view.rows.iter().map(|row| html! {
+                        <tr key={row.partition}>
+                            <td>{ row.partition }</td>
+                            <td>{ format!("{} e{}", if row.leads { "leader" } else { "follower" }, row.leader_epoch) }</td>
+                            <td>{ row.high_watermark.0 }</td>
+                            <td>{ row.log_end.0 }</td>
+                        </tr>
+                    }) }
+                </tbody>
+            </table>
+        </details>
+    }
+}
+
+#[derive(PartialEq, Properties)]
+pub struct ControllerProps {
+    pub view: Shared<ControllerView>,
+}
+
+#[component]
+pub fn Controller(props: &ControllerProps) -> Html {
+    let view = &props.view;
+    html! {
+        <article class={classes!("client", "controller", light(view.health))}
+            data-node={anchor(NodeId::Controller(view.id))} aria-label={sentences::controller(view)}>
+            <div key="head" class="client-head">
+                <span class="light" aria-hidden="true"></span>
+                <h3>{ format!("controller {}", view.id) }</h3>
+                <span class="state">{ view.state.as_ref() }</span>
+                <span class="grow"></span>
+                <ProcessButtons health={view.health} target={format!("controller {}", view.id)} />
+            </div>
+            <p key="brokers" class="counts">
+                <span>{ format!("brokers in service {}", sentences::list(&view.unfenced)) }</span>
+                if !view.fenced.is_empty() {
+                    <span class="bad">{ format!("fenced {}", sentences::list(&view.fenced)) }</span>
+                }
+            </p>
+        </article>
+    }
+}

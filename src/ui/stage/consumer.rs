@@ -1,0 +1,101 @@
+//! A consumer's card: what it owns, where its program stands, how far it has come.
+
+use yew::prelude::*;
+
+use super::{anchor, light};
+use crate::kafka::types::Offset;
+use crate::ui::act;
+use crate::ui::shared::Shared;
+use crate::ui::widget::button::CommandButton;
+use crate::view::model::{ConsumedView, ConsumerView, Health};
+use crate::view::sentences;
+
+/// Width of the lag bar at its full length, in CSS pixels and in records.
+const BAR_WIDTH: i64 = 72;
+const BAR_RECORDS: i64 = 24;
+
+#[derive(PartialEq, Properties)]
+pub struct ConsumerProps {
+    pub view: Shared<ConsumerView>,
+}
+
+#[component]
+pub fn Consumer(props: &ConsumerProps) -> Html {
+    let view = &props.view;
+    let lives = view.health != Health::Dead;
+    html! {
+        <article class={classes!("client", "consumer", light(view.health))} data-node={anchor(view.node)}
+            aria-label={sentences::consumer(view)}>
+            <div key="head" class="client-head">
+                <span class="light" aria-hidden="true"></span>
+                <h4>{ view.name.as_ref() }</h4>
+                <span class="grow"></span>
+                if lives {
+                    <CommandButton command={act::close(&view.name)} label="close" class="small" />
+                    <CommandButton command={act::crash(&view.name)} label="crash" class="small danger" />
+                }
+            </div>
+            <div key="owned" class="owned">
+                { for view.owned.iter().map(|tp| html! {
+                    <span key={tp.to_string()} class="chip">{ tp.to_string() }</span>
+                }) }
+                <span key="badge" class="badge">{ if view.group_leader { "group leader" } else { "" } }</span>
+                <span key="state" class="state">{ view.state.as_ref() }</span>
+                <span key="waiting" class="waiting">{ view.waiting.as_deref().unwrap_or("").to_owned() }</span>
+            </div>
+            <Program key="program" view={view.clone()} />
+            <table key="partitions" class="consumed">
+                <thead>
+                    <tr>
+                        <th scope="col"><span class="unseen">{ "partition" }</span></th>
+                        <th scope="col">{ "position" }</th><th scope="col">{ "committed" }</th>
+                        <th scope="col" colspan="2">{ "lag" }</th>
+                    </tr>
+                </thead>
+                <tbody>{ for view.partitions.iter().map(consumed) }</tbody>
+            </table>
+        </article>
+    }
+}
+
+/// The poll loop with its program counter.
+#[component]
+fn Program(props: &ConsumerProps) -> Html {
+    let view = &props.view;
+    html! {
+        <ol class="program" aria-label="poll loop">
+            { for view.program.iter().enumerate().map(|(index, text)| {
+                let here = view.line.is_some_and(|line| usize::from(line) == index);
+                let progress = view.progress.filter(|_| here);
+                html! {
+                    <li key={index} class={classes!(here.then_some("here"))} aria-current={here.then_some("step")}>
+                        <svg class="counter" viewBox="0 0 10 10" aria-hidden="true"><path d="M1 0l8 5-8 5z" /></svg>
+                        <code>{ text.as_ref() }</code>
+                        if let Some(percent) = progress {
+                            <progress max="100" value={percent.to_string()} aria-label="progress"></progress>
+                        }
+                    </li>
+                }
+            }) }
+        </ol>
+    }
+}
+
+fn consumed(view: &ConsumedView) -> Html {
+    let offset = |offset: Option<Offset>| offset.map_or("–".to_owned(), |offset| offset.to_string());
+    let width = view.lag.clamp(0, BAR_RECORDS) * BAR_WIDTH / BAR_RECORDS;
+    html! {
+        <tr key={view.tp.to_string()}>
+            <th scope="row">{ view.tp.to_string() }</th>
+            <td>{ offset(view.position) }</td>
+            <td>{ offset(view.committed) }</td>
+            <td>{ view.lag }</td>
+            <td class="bar" aria-hidden="true">
+                <svg width={BAR_WIDTH.to_string()} height="6">
+                    <rect class="bed" width={BAR_WIDTH.to_string()} height="6" rx="3" />
+                    <rect class="lag" width={width.to_string()} height="6" rx="3" />
+                </svg>
+            </td>
+        </tr>
+    }
+}

@@ -1,0 +1,48 @@
+//! A consumer group: its state at the coordinator, and its members.
+
+use yew::prelude::*;
+
+use super::consumer::Consumer;
+use crate::ui::act;
+use crate::ui::panel::events::tone;
+use crate::ui::shared::Shared;
+use crate::ui::store::use_store;
+use crate::view::model::GroupView;
+use crate::view::sentences;
+
+#[derive(PartialEq, Properties)]
+pub struct GroupProps {
+    pub view: Shared<GroupView>,
+}
+
+#[component]
+pub fn Group(props: &GroupProps) -> Html {
+    let view = &props.view;
+    let store = use_store();
+    let onclick = {
+        let view = view.clone();
+        Callback::from(move |_: MouseEvent| store.command(&act::add_consumer(&store.shown().model, &view)))
+    };
+    let coordinator = match view.coordinator {
+        Some(broker) => format!("coordinator broker {broker}"),
+        None => "no coordinator known".to_owned(),
+    };
+    html! {
+        <section class="group" aria-label={sentences::group(view)}>
+            <div key="head" class="group-head">
+                <h3>{ format!("group {}", view.id) }</h3>
+                <span class="dim">{ format!("{} · generation {} · {coordinator}", view.protocol, view.generation) }</span>
+                <span class={classes!("pill", tone(view.tone))}>{ view.state.as_ref() }</span>
+                <span class="waiting">{ view.waiting.as_deref().unwrap_or("").to_owned() }</span>
+                <button type="button" class="quiet" aria-label={format!("add a consumer to {}", view.id)} {onclick}>
+                    { "+ consumer" }
+                </button>
+            </div>
+            <div key="members" class="members">
+                { for view.members.iter().map(|member| html! {
+                    <Consumer key={member.name.to_string()} view={Shared::new(member)} />
+                }) }
+            </div>
+        </section>
+    }
+}

@@ -1,0 +1,265 @@
+//! What the page shows and the one way to change it.
+//!
+//! The frame loop asks the store to go on; components subscribe to the slice that they draw.
+//!
+//! **Invariant:** a publication happens at most once a frame, after the engine's borrow has ended.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use yew::prelude::*;
+
+use super::crash;
+use super::run::{Run, Transport};
+use crate::kafka::time::Time;
+use crate::lab::pace::Step;
+use crate::lab::scenario::ScenarioError;
+use crate::view::build;
+use crate::view::model::{Focus, Model};
+
+/// A number that ticks is published this often, in milliseconds.
+const TICK_MS: f64 = 100.0;
+
+/// What came of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub text: Rc<str>,
+    /// The reason in one sentence, when it was refused.
+    pub refusal: Option<Rc<str>>,
+}
+
+/// One publication.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// The scenario's name: the file's, where it came from one.
+    pub name: Rc<str>,
+    pub model: Rc<Model>,
+    pub transport: Rc<Transport>,
+    /// Whether flights can be followed with the eye at the present speed.
+    pub shows_flights: bool,
+    pub focus: Option<Focus>,
+    pub answer: Option<Rc<Answer>>,
+}
+
+struct State {
+    run: Run,
+    focus: Option<Focus>,
+    answer: Option<Rc<Answer>>,
+    last_frame_ms: Option<f64>,
+    last_tick_ms: f64,
+    /// Something waits to be published.
+    dirty: bool,
+    /// What waits must not wait for the next tick.
+    urgent: bool,
+}
+
+type Subscriber = Rc<dyn Fn(&Shown)>;
+
+struct Inner {
+    state: RefCell<State>,
+    shown: RefCell<Shown>,
+    subscribers: RefCell<BTreeMap<u32, Subscriber>>,
+    next_subscriber: Cell<u32>,
+}
+
+/// A handle; clones are the same store.
+#[derive(Clone)]
+pub struct Store(Rc<Inner>);
+
+impl PartialEq for Store {
+    fn eq(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Store {
+    pub fn new(run: Run) -> Store {
+        crash::note(run.session.seed(), &run.journal());
+        let shown = Shown {
+            name: run.name.clone(),
+            model: Rc::new(build::model(&run.session, None, None)),
+            transport: Rc::new(run.transport()),
+            shows_flights: run.shows_flights(),
+            focus: None,
+            answer: None,
+        };
+        let state = State {
+            run,
+            focus: None,
+            answer: None,
+            last_frame_ms: None,
+            last_tick_ms: 0.0,
+            dirty: true,
+            urgent: true,
+        };
+        Store(Rc::new(Inner {
+            state: RefCell::new(state),
+            shown: RefCell::new(shown),
+            subscribers: RefCell::default(),
+            next_subscriber: Cell::new(0),
+        }))
+    }
+
+    pub fn shown(&self) -> Shown {
+        self.0.shown.borrow().clone()
+    }
+
+    /// The virtual time up to which the run has come, which the publication may not have shown yet.
+    pub fn now(&self) -> Time {
+        self.0.state.borrow().run.session.now()
+    }
+
+    pub fn play_or_pause(&self) {
+        self.change(|state| state.run.play_or_pause());
+    }
+
+    /// Takes one event from the queue.
+    pub fn step(&self) {
+        self.change(|state| state.run.step());
+    }
+
+    pub fn run_to_next_change(&self) {
+        self.change(|state| state.run.run_to_next_change());
+    }
+
+    /// `None` is the automatic speed.
+    pub fn choose_speed(&self, step: Option<Step>) {
+        self.change(|state| state.run.choose_speed(step));
+    }
+
+    pub fn choose(&self, focus: Option<Focus>) {
+        self.change(|state| state.focus = focus);
+    }
+
+    /// Gives a command; what came of it is published as the answer.
+    pub fn command(&self, text: &str) {
+        self.change(|state| {
+            let refusal = state.run.command(text).err().map(Rc::from);
+            state.answer = Some(Rc::new(Answer { text: Rc::from(text), refusal }));
+            crash::note(state.run.session.seed(), &state.run.journal());
+        });
+    }
+
+    /// Starts the run of a scenario file; a wrong one changes nothing.
+    ///
+    /// # Errors
+    /// The place and the reason.
+    pub fn open(&self, name: &str, text: &str) -> Result<(), ScenarioError> {
+        let run = Run::open(name, text)?;
+        self.change(|state| {
+            crash::note(run.session.seed(), &run.journal());
+            state.run = run;
+            state.focus = None;
+            state.answer = None;
+        });
+        // Nothing of the run before is kept.
+        self.0.shown.borrow_mut().model = Rc::new(build::model(&self.0.state.borrow().run.session, None, None));
+        Ok(())
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.0.state.borrow_mut();
+        change(&mut state);
+        state.dirty = true;
+        state.urgent = true;
+    }
+
+    /// One frame of the screen at `real_ms`: goes on with the run and publishes what changed.
+    pub fn frame(&self, real_ms: f64) {
+        let published = {
+            let mut state = self.0.state.borrow_mut();
+            state.go_on(real_ms);
+            state.publication(real_ms, &self.0.shown.borrow())
+        };
+        let Some(shown) = published else { return };
+        *self.0.shown.borrow_mut() = shown.clone();
+        let subscribers: Vec<Subscriber> = self.0.subscribers.borrow().values().cloned().collect();
+        for subscriber in subscribers {
+            subscriber(&shown);
+        }
+    }
+
+    /// Calls `subscriber` at every publication until the result is dropped.
+    pub fn subscribe(&self, subscriber: impl Fn(&Shown) + 'static) -> Subscription {
+        let number = self.0.next_subscriber.replace(self.0.next_subscriber.get() + 1);
+        self.0.subscribers.borrow_mut().insert(number, Rc::new(subscriber));
+        Subscription { store: self.clone(), number }
+    }
+}
+
+impl State {
+    fn go_on(&mut self, real_ms: f64) {
+        let elapsed_ms = real_ms - self.last_frame_ms.replace(real_ms).unwrap_or(real_ms);
+        self.dirty |= self.run.go_on(elapsed_ms, &now_ms);
+    }
+
+    fn publication(&mut self, real_ms: f64, before: &Shown) -> Option<Shown> {
+        let tick = self.urgent || real_ms - self.last_tick_ms >= TICK_MS;
+        let shows_flights = self.run.shows_flights();
+        // Faster than the eye, a picture ten times a second is enough.
+        if !self.dirty || !(tick || shows_flights) {
+            return None;
+        }
+        let transport = self.run.transport();
+        let changed = transport.playing != before.transport.playing;
+        let transport = if (tick || changed) && transport != *before.transport {
+            Rc::new(transport)
+        } else {
+            before.transport.clone()
+        };
+        if tick {
+            self.last_tick_ms = real_ms;
+        }
+        self.dirty = false;
+        self.urgent = false;
+        Some(Shown {
+            name: self.run.name.clone(),
+            model: Rc::new(build::model(&self.run.session, self.focus.as_ref(), Some(&before.model))),
+            transport,
+            shows_flights,
+            focus: self.focus.clone(),
+            answer: self.answer.clone(),
+        })
+    }
+}
+
+/// Ends its subscription when dropped.
+pub struct Subscription {
+    store: Store,
+    number: u32,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.store.0.subscribers.borrow_mut().remove(&self.number);
+    }
+}
+
+/// The reader's clock in milliseconds.
+fn now_ms() -> f64 {
+    web_sys::window().and_then(|window| window.performance()).map_or(0.0, |performance| performance.now())
+}
+
+#[hook]
+pub fn use_store() -> Store {
+    use_context::<Store>().expect("the page is drawn inside its store")
+}
+
+/// A part of what is shown; the component draws again when that part changed.
+#[hook]
+pub fn use_slice<T, F>(select: F) -> T
+where
+    T: PartialEq + Clone + 'static,
+    F: Fn(&Shown) -> T + 'static,
+{
+    let store = use_store();
+    let slice = use_state_eq(|| select(&store.shown()));
+    let value = (*slice).clone();
+    use_effect_with(store, move |store| {
+        slice.set(select(&store.shown()));
+        let subscription = store.subscribe(move |shown| slice.set(select(shown)));
+        move || drop(subscription)
+    });
+    value
+}

@@ -1,0 +1,5 @@
+//! Small parts that every region uses.
+
+pub mod button;
+pub mod dialog;
+pub mod icon;

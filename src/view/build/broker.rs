@@ -1,0 +1,322 @@
+//! Brokers, their replicas and the controller, as the view shows them.
+//!
+//! Who leads and who is in sync is the controller's word; what a replica holds is the broker's own.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::reuse::{keep_array, keep_list};
+use crate::kafka::broker::{Broker, BrokerState};
+use crate::kafka::controller::Controller;
+use crate::kafka::controller::image::{ClusterImage, PartitionRegistration};
+use crate::kafka::log::Log;
+use crate::kafka::record::Record;
+use crate::kafka::replication::{Disk, Partition};
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerId, ControllerId, GroupId, LeaderEpoch, Offset, TopicPartition};
+use crate::view::model::{
+    BrokerView, Cell, ControllerView, Flag, Health, OffsetsTopicRow, OffsetsTopicView, ReplicaView, Role,
+    Standing,
+};
+
+pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
+/// So many of a log's newest records are shown.
+const CELLS: i64 = 48;
+const KEY_COLOURS: u32 = 8;
+/// Records without a key have the last colour.
+const NO_KEY: u8 = 7;
+
+/// A broker's process, or what it left.
+#[derive(Clone, Copy)]
+pub enum BrokerProcess<'a> {
+    Alive { broker: &'a Broker, frozen: bool },
+    Dead(&'a Disk),
+}
+
+/// One broker of the cluster.
+#[derive(Clone, Copy)]
+pub struct BrokerSource<'a> {
+    pub id: BrokerId,
+    pub rack: Option<&'a str>,
+    pub process: BrokerProcess<'a>,
+}
+
+impl<'a> BrokerSource<'a> {
+    pub fn alive(&self) -> Option<&'a Broker> {
+        match self.process {
+            BrokerProcess::Alive { broker, .. } => Some(broker),
+            BrokerProcess::Dead(_) => None,
+        }
+    }
+
+    /// Its logs with what the process knows of them.
+    pub(super) fn logs(&self) -> Vec<(&'a TopicPartition, &'a Log, Option<&'a Partition>)> {
+        match self.process {
+            BrokerProcess::Alive { broker, .. } => {
+                broker.replicas().partitions().map(|each| (&each.tp, &each.log, Some(&**each))).collect()
+            }
+            BrokerProcess::Dead(disk) => disk.logs.iter().map(|(tp, (_, log))| (tp, log, None)).collect(),
+        }
+    }
+}
+
+/// What every broker's view needs to know of the others.
+pub struct Cluster<'a> {
+    pub now: Time,
+    /// The controller's.
+    pub image: &'a ClusterImage,
+    pub brokers: &'a [BrokerSource<'a>],
+    /// Committed offsets and positions.
+    pub flags: &'a BTreeMap<TopicPartition, Vec<Flag>>,
+    /// The largest log end of each partition.
+    pub ends: BTreeMap<TopicPartition, Offset>,
+}
+
+impl<'a> Cluster<'a> {
+    pub fn new(
+        now: Time,
+        image: &'a ClusterImage,
+        brokers: &'a [BrokerSource<'a>],
+        flags: &'a BTreeMap<TopicPartition, Vec<Flag>>,
+    ) -> Cluster<'a> {
+        let mut ends = BTreeMap::new();
+        for (tp, log, _) in brokers.iter().flat_map(BrokerSource::logs) {
+            let end: &mut Offset = ends.entry(tp.clone()).or_default();
+            *end = log.log_end_offset().max(*end);
+        }
+        Cluster { now, image, brokers, flags, ends }
+    }
+
+    pub fn broker(&self, id: BrokerId) -> Option<&BrokerSource<'a>> {
+        self.brokers.iter().find(|broker| broker.id == id)
+    }
+}
+
+pub fn controller_view(id: ControllerId, controller: Option<&Controller>, health: Health) -> ControllerView {
+    let brokers = controller.into_iter().flat_map(|controller| &controller.image().brokers);
+    let (fenced, unfenced): (Vec<_>, Vec<_>) = brokers.partition(|(_, registration)| registration.fenced);
+    let ids = |brokers: Vec<(&BrokerId, _)>| brokers.into_iter().map(|(id, _)| *id).collect();
+    let state = match health {
+        Health::Frozen => "stands still",
+        Health::Dead => "dead",
+        Health::Running | Health::Waiting => "active",
+    };
+    ControllerView { id, health, state: state.into(), unfenced: ids(unfenced), fenced: ids(fenced) }
+}
+
+pub fn broker_view(
+    source: &BrokerSource<'_>,
+    cluster: &Cluster<'_>,
+    before: Option<&BrokerView>,
+) -> BrokerView {
+    let (health, state) = state(source, cluster);
+    let logs = source.logs();
+    let replicas = logs.iter().filter(|(tp, ..)| !is_internal(tp)).map(|(tp, log, partition)| {
+        let before = before.and_then(|view| view.replicas.iter().find(|replica| replica.tp == **tp));
+        replica_view(source, cluster, tp, log, *partition, before.map(|view| &**view))
+    });
+    let replicas = keep_list(before.map(|view| &view.replicas), replicas, |a, b| a.tp == b.tp);
+    BrokerView {
+        id: source.id,
+        rack: source.rack.map(Rc::from),
+        health,
+        state: state.into(),
+        waiting: waiting(source, cluster).map(Rc::from),
+        replicas,
+        offsets_topic: offsets_topic(source, cluster, &logs, before),
+    }
+}
+
+fn is_internal(tp: &TopicPartition) -> bool {
+    tp.topic.as_str() == OFFSETS_TOPIC
+}
+
+/// A running broker's state needs no word.
+fn state(source: &BrokerSource<'_>, cluster: &Cluster<'_>) -> (Health, &'static str) {
+    let fenced = !cluster.image.is_active(source.id);
+    match source.process {
+        BrokerProcess::Dead(_) => (Health::Dead, "dead"),
+        BrokerProcess::Alive { frozen: true, .. } => (Health::Frozen, "stands still"),
+        BrokerProcess::Alive { broker, .. } => match broker.state() {
+            BrokerState::Starting => (Health::Waiting, "starting"),
+            BrokerState::Recovery => (Health::Waiting, "fenced"),
+            BrokerState::Running if fenced => (Health::Waiting, "fenced"),
+            BrokerState::Running => (Health::Running, ""),
+        },
+    }
+}
+
+fn waiting(source: &BrokerSource<'_>, cluster: &Cluster<'_>) -> Option<&'static str> {
+    let in_service = cluster.image.is_active(source.id);
+    match source.process {
+        BrokerProcess::Dead(_) | BrokerProcess::Alive { frozen: true, .. } if in_service => {
+            Some("The controller has not noticed yet.")
+        }
+        BrokerProcess::Dead(_) => None,
+        BrokerProcess::Alive { broker, .. } => match broker.state() {
+            BrokerState::Starting => Some("Registers, then reads the metadata log."),
+            BrokerState::Recovery => Some("Waits for the controller to unfence it."),
+            BrokerState::Running => None,
+        },
+    }
+}
+
+fn replica_view(
+    source: &BrokerSource<'_>,
+    cluster: &Cluster<'_>,
+    tp: &TopicPartition,
+    log: &Log,
+    partition: Option<&Partition>,
+    before: Option<&ReplicaView>,
+) -> ReplicaView {
+    let registration = cluster.image.partition(tp).map(|registration| &**registration);
+    let leads = match partition {
+        Some(partition) => partition.is_leader(),
+        None => registration.is_some_and(|registration| registration.leader == source.id),
+    };
+    let leader_epoch = match (partition, registration) {
+        (Some(partition), _) => partition.leader_epoch,
+        (None, Some(registration)) => registration.leader_epoch,
+        (None, None) => LeaderEpoch::NONE,
+    };
+    let in_sync =
+        registration.filter(|_| leads).map(|registration| registration.isr.clone()).unwrap_or_default();
+    let flags = cluster.flags.get(tp).filter(|_| leads).cloned().unwrap_or_default();
+    let (standing, why_out) = standing(source, cluster, registration, tp, log);
+    ReplicaView {
+        tp: tp.clone(),
+        broker: source.id,
+        role: if leads { Role::Leader } else { Role::Follower },
+        leader_epoch,
+        standing,
+        why_out: why_out.map(Rc::from),
+        log_start: log.log_start_offset(),
+        high_watermark: log.high_watermark(),
+        log_end: log.log_end_offset(),
+        axis_end: cluster.ends.get(tp).copied().unwrap_or_default(),
+        cells: cells(log, leader_epoch, before),
+        flags: keep_array(before.map(|view| &view.flags), flags),
+        in_sync: keep_array(before.map(|view| &view.in_sync), in_sync),
+    }
+}
+
+fn standing(
+    source: &BrokerSource<'_>,
+    cluster: &Cluster<'_>,
+    registration: Option<&PartitionRegistration>,
+    tp: &TopicPartition,
+    log: &Log,
+) -> (Standing, Option<String>) {
+    if let BrokerProcess::Dead(_) = source.process {
+        return (Standing::Offline, Some("broker down".to_owned()));
+    }
+    match registration {
+        Some(registration) if registration.isr.contains(&source.id) => (Standing::InSync, None),
+        Some(registration) => {
+            let why = why_out(source, cluster, registration.leader, tp, log);
+            (Standing::OutOfSync, Some(why))
+        }
+        None => (Standing::OutOfSync, Some("unknown to the controller".to_owned())),
+    }
+}
+
+/// Why a replica on a living broker is not in the in-sync set.
+fn why_out(
+    source: &BrokerSource<'_>,
+    cluster: &Cluster<'_>,
+    leader: BrokerId,
+    tp: &TopicPartition,
+    log: &Log,
+) -> String {
+    if !cluster.image.is_active(source.id) {
+        return "fenced".to_owned();
+    }
+    let leading = cluster.broker(leader).and_then(BrokerSource::alive);
+    let Some(partition) = leading.and_then(|broker| broker.replicas().partition(tp)) else {
+        return "no leader".to_owned();
+    };
+    let remote = partition.leader().and_then(|state| state.remotes.get(&source.id));
+    let behind = partition.log.log_end_offset() - log.log_end_offset();
+    match remote.and_then(|remote| remote.last_caught_up_at) {
+        Some(at) if cluster.now.ms_since(at) >= 1000 => {
+            format!("behind {} s", cluster.now.ms_since(at) / 1000)
+        }
+        _ if behind > 0 => format!("{behind} behind"),
+        _ => "joins the ISR".to_owned(),
+    }
+}
+
+/// The log's newest records; read anew only when the log is another one.
+fn cells(log: &Log, leader_epoch: LeaderEpoch, before: Option<&ReplicaView>) -> Rc<[Cell]> {
+    if let Some(before) = before
+        && (before.log_start, before.log_end, before.leader_epoch)
+            == (log.log_start_offset(), log.log_end_offset(), leader_epoch)
+    {
+        return before.cells.clone();
+    }
+    // A batch that cannot be read has no cells; the log's offsets still say that it is there.
+    log.tail(CELLS).unwrap_or_default().iter().map(cell).collect()
+}
+
+fn cell(record: &Record) -> Cell {
+    let key = record.key.as_deref().map(String::from_utf8_lossy);
+    Cell {
+        offset: record.offset,
+        colour: key.as_deref().map_or(NO_KEY, key_colour),
+        key: Rc::from(key.as_deref().unwrap_or("no key")),
+    }
+}
+
+/// A key's colour: by the number that it ends with, so that neighbours differ; else by its letters.
+pub fn key_colour(key: &str) -> u8 {
+    let digits = key.len() - key.trim_end_matches(|letter: char| letter.is_ascii_digit()).len();
+    let number = match key[key.len() - digits..].parse::<u32>() {
+        Ok(number) => number,
+        Err(_) => key.bytes().map(u32::from).sum(),
+    };
+    (number % KEY_COLOURS) as u8
+}
+
+fn offsets_topic(
+    source: &BrokerSource<'_>,
+    cluster: &Cluster<'_>,
+    logs: &[(&TopicPartition, &Log, Option<&Partition>)],
+    before: Option<&BrokerView>,
+) -> Option<Rc<OffsetsTopicView>> {
+    let before = before.and_then(|view| view.offsets_topic.as_ref());
+    let internal: Vec<_> = logs.iter().filter(|(tp, ..)| is_internal(tp)).collect();
+    if internal.is_empty() {
+        return None;
+    }
+    let leads =
+        |tp: &TopicPartition| cluster.image.partition(tp).is_some_and(|each| each.leader == source.id);
+    let rows = internal.iter().filter(|(tp, log, _)| leads(tp) || log.log_end_offset() > Offset::ZERO);
+    let rows = rows.map(|(tp, log, partition)| OffsetsTopicRow {
+        partition: tp.partition,
+        leads: leads(tp),
+        leader_epoch: partition.map_or(LeaderEpoch::NONE, |partition| partition.leader_epoch),
+        high_watermark: log.high_watermark(),
+        log_end: log.log_end_offset(),
+    });
+    let groups = source.alive().into_iter().flat_map(|broker| broker.groups().groups());
+    let coordinates: Vec<GroupId> = groups.map(|group| group.id.clone()).collect();
+    let view = OffsetsTopicView {
+        partitions: internal.len() as i32,
+        leads: internal.iter().filter(|(tp, ..)| leads(tp)).count() as i32,
+        coordinates: keep_array(before.map(|view| &view.coordinates), coordinates),
+        rows: keep_array(before.map(|view| &view.rows), rows.collect()),
+    };
+    Some(super::reuse::keep(before, view))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::key_colour;
+
+    #[test]
+    fn numbered_keys_have_neighbouring_colours() {
+        let colours: Vec<u8> = (0..9).map(|number| key_colour(&format!("cart-{number}"))).collect();
+        assert_eq!(colours, [0, 1, 2, 3, 4, 5, 6, 7, 0]);
+        assert_eq!((key_colour(""), key_colour("ab")), (0, (b'a' + b'b') % 8));
+    }
+}

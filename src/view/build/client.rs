@@ -1,0 +1,311 @@
+//! Producers, groups and consumers, as the view shows them.
+//!
+//! A group's state is its coordinator's word; a position is the consumer's own.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::broker::BrokerSource;
+use super::reuse::{keep_array, keep_list};
+use crate::client::consumer::{Activity, Consumer, Line, MemberState, Waiting};
+use crate::client::producer::status::{BatchState, Waiting as ProducerWaiting};
+use crate::client::producer::{Phase, Producer};
+use crate::kafka::event::GroupState;
+use crate::kafka::group::consumer_protocol::assigned_partitions;
+use crate::kafka::group::{ClassicGroup, Member};
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerId, GroupId, NodeId, Offset, TopicPartition};
+use crate::view::model::{ConsumedView, ConsumerView, Flag, FlagKind, GroupView, Health, ProducerView, Tone};
+use crate::view::sentences;
+
+/// The node of a client that has none any more.
+const GONE: NodeId = NodeId::Client(u32::MAX);
+
+/// A client with its process.
+pub struct ClientSource<'a, C> {
+    pub node: NodeId,
+    pub health: Health,
+    pub client: &'a C,
+}
+
+/// "12 s", "0.4 s".
+fn seconds(ms: i64) -> String {
+    match ms.max(0) {
+        ms @ 0..10_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        ms => format!("{} s", ms / 1000),
+    }
+}
+
+pub fn producer_view(source: &ClientSource<'_, Producer>, now: Time) -> ProducerView {
+    let producer = source.client;
+    let (spec, config, counts) = (producer.spec(), producer.config(), producer.counts());
+    let over = matches!(producer.phase(), Phase::Closed | Phase::Failed { .. });
+    ProducerView {
+        name: Rc::from(spec.name.as_str()),
+        node: source.node,
+        health: if over { Health::Dead } else { source.health },
+        paused: producer.phase() == Phase::Paused,
+        topic: Rc::from(spec.topic.as_str()),
+        rate: Rc::from(spec.rate.to_string()),
+        acks: Rc::from(config.acks.name()),
+        idempotent: config.enable_idempotence,
+        sent: counts.sent,
+        acknowledged: counts.acknowledged,
+        failed: counts.failed,
+        waiting: producer_waiting(source, now).map(Rc::from),
+    }
+}
+
+fn producer_waiting(source: &ClientSource<'_, Producer>, now: Time) -> Option<String> {
+    let producer = source.client;
+    match (source.health, producer.phase()) {
+        (Health::Frozen, _) => return Some("Stands still.".to_owned()),
+        (_, Phase::Failed { error, .. }) => return Some(format!("Ended with {}.", error.name())),
+        (Health::Dead, _) | (_, Phase::Closed) => return None,
+        (_, Phase::Closing) => return Some("Closing: waits for the outcome of what was sent.".to_owned()),
+        (_, Phase::Running | Phase::Paused) => {}
+    }
+    if let Some(wait) = producer.waits_for().first() {
+        return Some(match wait {
+            ProducerWaiting::Metadata(topic, ErrorCode::None) => format!("Waits for metadata of {topic}."),
+            ProducerWaiting::Metadata(topic, error) => {
+                format!("Waits for metadata of {topic}: {}.", error.name())
+            }
+            ProducerWaiting::Memory => "buffer.memory is full.".to_owned(),
+            ProducerWaiting::ProducerId => "Waits for a producer id.".to_owned(),
+            ProducerWaiting::Leader(tp) => format!("{tp} has no known leader."),
+            ProducerWaiting::Connection(broker) => format!("Connects to broker {broker}."),
+        });
+    }
+    let retried =
+        producer.batches(now).find(|batch| batch.attempts > 0 && batch.state != BatchState::GivenUp)?;
+    Some(format!(
+        "{}: attempt {} after {}.",
+        retried.tp,
+        retried.attempts + 1,
+        seconds(now.ms_since(retried.created_at))
+    ))
+}
+
+/// A group's committed offsets and its members' positions, by partition.
+pub fn flags(
+    brokers: &[BrokerSource<'_>],
+    consumers: &[ClientSource<'_, Consumer>],
+) -> BTreeMap<TopicPartition, Vec<Flag>> {
+    let mut flags: BTreeMap<TopicPartition, Vec<Flag>> = BTreeMap::new();
+    for group in brokers.iter().filter_map(BrokerSource::alive).flat_map(|broker| broker.groups().shards()).flat_map(|(_, shard)| {
+        shard.groups().filter_map(|group| Some((&group.id, shard.committed_offsets(&group.id)?)))
+    }) {
+        let (id, offsets) = group;
+        for (tp, value) in offsets.iter() {
+            let flag = Flag { kind: FlagKind::Committed, offset: value.offset, owner: Rc::from(id.as_str()) };
+            flags.entry(tp.clone()).or_default().push(flag);
+        }
+    }
+    for source in consumers.iter().filter(|source| source.health != Health::Dead) {
+        for (tp, owned) in source.client.subscription().owned() {
+            if let Some(position) = owned.position() {
+                let owner = Rc::from(source.client.spec().name.as_str());
+                let flag = Flag { kind: FlagKind::Position, offset: position.offset, owner };
+                flags.entry(tp.clone()).or_default().push(flag);
+            }
+        }
+    }
+    flags
+}
+
+/// A group at its coordinator, if one has it, and its members.
+pub fn group_view(
+    id: &GroupId,
+    coordinator: Option<(BrokerId, &ClassicGroup)>,
+    consumers: &[&ClientSource<'_, Consumer>],
+    ends: &dyn Fn(&TopicPartition) -> Option<Offset>,
+    now: Time,
+    before: Option<&GroupView>,
+) -> GroupView {
+    let members = consumers.iter().map(|source| {
+        let before = before.and_then(|view| {
+            view.members.iter().find(|member| *member.name == *source.client.spec().name.as_str())
+        });
+        consumer_view(source, ends, now, before.map(|view| &**view))
+    });
+    let group = coordinator.map(|(_, group)| group);
+    let lives = |member: &Member| consumers.iter().any(|source| source.client.spec().name == member.client);
+    let gone = group.into_iter().flat_map(|group| group.members.values()).filter(|member| !lives(member));
+    let members = members.chain(gone.map(|member| gone_view(member, now)));
+    let members = keep_list(before.map(|view| &view.members), members, |a, b| a.name == b.name);
+    GroupView {
+        id: id.clone(),
+        state: Rc::from(group.map_or("no coordinator", |group| group.state.name())),
+        tone: group.map_or(Tone::Warning, |group| state_tone(group.state)),
+        generation: group.map_or(0, |group| group.generation.0),
+        protocol: Rc::from(group.and_then(|group| group.protocol.as_deref()).unwrap_or("no protocol yet")),
+        coordinator: coordinator.map(|(broker, _)| broker),
+        waiting: group.and_then(|group| group_waiting(group, now)).map(Rc::from),
+        members,
+    }
+}
+
+fn state_tone(state: GroupState) -> Tone {
+    match state {
+        GroupState::Stable => Tone::Good,
+        GroupState::PreparingRebalance | GroupState::CompletingRebalance => Tone::Warning,
+        GroupState::Empty => Tone::Neutral,
+        GroupState::Dead => Tone::Bad,
+    }
+}
+
+fn group_waiting(group: &ClassicGroup, now: Time) -> Option<String> {
+    let names = |missing: &dyn Fn(&Member) -> bool| {
+        let names: Vec<&str> = group
+            .members
+            .values()
+            .filter(|member| missing(member))
+            .map(|member| member.client.as_str())
+            .collect();
+        sentences::list(&names)
+    };
+    let left = |deadline: Option<Time>| match deadline {
+        Some(at) => format!(", {} left", seconds(at.ms_since(now))),
+        None => String::new(),
+    };
+    match group.state {
+        GroupState::PreparingRebalance if group.initial_delay.is_some() => {
+            Some(format!("waits for further members{}", left(group.join_deadline)))
+        }
+        GroupState::PreparingRebalance => {
+            let missing = names(&|member| !member.awaits_join());
+            Some(format!("waits for JoinGroup of {missing}{}", left(group.join_deadline)))
+        }
+        GroupState::CompletingRebalance => {
+            let leader = group.leader.as_ref().and_then(|leader| group.members.get(leader));
+            let leader = leader.map_or("the leader", |leader| leader.client.as_str());
+            Some(format!("waits for the plan of {leader}{}", left(group.sync_deadline)))
+        }
+        GroupState::Empty | GroupState::Stable | GroupState::Dead => None,
+    }
+}
+
+fn consumer_view(
+    source: &ClientSource<'_, Consumer>,
+    ends: &dyn Fn(&TopicPartition) -> Option<Offset>,
+    now: Time,
+    before: Option<&ConsumerView>,
+) -> ConsumerView {
+    let consumer = source.client;
+    let (program, membership) = (consumer.program(), consumer.membership());
+    let lives = source.health != Health::Dead;
+    let stable = membership.state == MemberState::Stable;
+    let owned: Vec<TopicPartition> = if lives { consumer.subscription().partitions() } else { Vec::new() };
+    let partitions = consumer.subscription().owned().iter().filter(|_| lives).map(|(tp, owned)| {
+        let position = owned.position().map(|position| position.offset);
+        let end = ends(tp).or(owned.high_watermark);
+        let from = owned.committed.or(position);
+        let lag = from.zip(end).map_or(0, |(from, end)| (end - from).max(0));
+        ConsumedView { tp: tp.clone(), position, committed: owned.committed, lag }
+    });
+    let lines = program.lines().iter().map(|line| Rc::from(code(*line)));
+    let runs = lives && program.activity() != Activity::Stopped;
+    ConsumerView {
+        name: Rc::from(consumer.spec().name.as_str()),
+        node: source.node,
+        health: if source.health == Health::Running && !stable { Health::Waiting } else { source.health },
+        state: Rc::from(consumer_state(source)),
+        group_leader: lives && membership.is_leader,
+        owned: keep_array(before.map(|view| &view.owned), owned),
+        program: keep_array(before.map(|view| &view.program), lines.collect()),
+        line: runs.then(|| program.line_index() as u8),
+        progress: progress(consumer, now).filter(|_| runs),
+        partitions: keep_array(before.map(|view| &view.partitions), partitions.collect()),
+        waiting: if lives { waiting(&consumer.waiting(), now).map(Rc::from) } else { None },
+    }
+}
+
+/// A consumer whose process has ended, while its group still counts it as a member.
+fn gone_view(member: &Member, now: Time) -> ConsumerView {
+    let session = seconds(member.expires_at.ms_since(now));
+    ConsumerView {
+        name: Rc::from(member.client.as_str()),
+        node: GONE,
+        health: Health::Dead,
+        state: Rc::from("gone"),
+        group_leader: false,
+        owned: assigned_partitions(&member.assignment).into(),
+        program: Rc::from([]),
+        line: None,
+        progress: None,
+        partitions: Rc::from([]),
+        waiting: Some(Rc::from(format!("Its group waits {session} more for a heartbeat; nobody reads its partitions."))),
+    }
+}
+
+fn consumer_state(source: &ClientSource<'_, Consumer>) -> &'static str {
+    if source.client.is_close_requested() && source.health == Health::Running {
+        return "closing";
+    }
+    match (source.health, source.client.membership().state) {
+        (Health::Dead, _) => "gone",
+        (Health::Frozen, _) => "stands still",
+        (_, MemberState::Unjoined) => "not in the group",
+        (_, MemberState::PreparingRebalance | MemberState::CompletingRebalance) => "joining",
+        (_, MemberState::Stable) => "",
+    }
+}
+
+/// A line as code, in the consumer's own words.
+fn code(line: Line) -> String {
+    match line {
+        Line::Poll { timeout_ms } => format!("records = poll({timeout_ms} ms)"),
+        Line::Process { us_per_record } if us_per_record % 1000 == 0 => {
+            format!("for each: process, {} ms", us_per_record / 1000)
+        }
+        Line::Process { us_per_record } => format!("for each: process, {us_per_record} us"),
+        Line::Commit => "commitSync()".to_owned(),
+    }
+}
+
+/// How much of the batch is processed, in steps of five percent.
+fn progress(consumer: &Consumer, now: Time) -> Option<u8> {
+    let program = consumer.program();
+    let (Activity::Processing { until }, Line::Process { us_per_record }) =
+        (program.activity(), program.line())
+    else {
+        return None;
+    };
+    let whole_us = (program.batch().len() as i64 * us_per_record).max(1);
+    let done_us = i64::from(program.processed() + 1) * us_per_record - (until - now);
+    u8::try_from((done_us * 20 / whole_us).clamp(0, 20) * 5).ok()
+}
+
+fn waiting(waiting: &Waiting, now: Time) -> Option<String> {
+    let until = |at: Time| seconds(at.ms_since(now));
+    let since = |at: Time| seconds(now.ms_since(at));
+    Some(match waiting {
+        Waiting::Nothing | Waiting::Records { .. } | Waiting::Commit { retry_at: None } => return None,
+        Waiting::ToFindCoordinator { retry_at } => {
+            format!("Asks for its coordinator again in {}.", until(*retry_at))
+        }
+        Waiting::CoordinatorAnswer => "Waits for FindCoordinator.".to_owned(),
+        Waiting::CommitBeforeJoin { .. } => "Commits before it gives up its partitions.".to_owned(),
+        Waiting::JoinBackoff { until: at } if *at > now => format!("Joins again in {}.", until(*at)),
+        Waiting::JoinBackoff { .. } => "Joins at its next poll.".to_owned(),
+        Waiting::JoinAnswer { since: at } => format!("Waits for JoinGroup, {} so far.", since(*at)),
+        Waiting::MetadataForPlan { .. } => "Waits for metadata to plan the assignment.".to_owned(),
+        Waiting::SyncAnswer { since: at } => format!("Waits for SyncGroup, {} so far.", since(*at)),
+        Waiting::CommittedOffsets { .. } => "Waits for its committed offsets.".to_owned(),
+        Waiting::OffsetReset => "Waits for ListOffsets: it has no committed offset.".to_owned(),
+        Waiting::Commit { retry_at: Some(at) } => format!("Commits again in {}.", until(*at)),
+        Waiting::LeaveAnswer => "Waits for LeaveGroup.".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seconds;
+
+    #[test]
+    fn short_waits_have_tenths() {
+        assert_eq!([-5, 0, 450, 9_999, 12_400].map(seconds), ["0.0 s", "0.0 s", "0.4 s", "9.9 s", "12 s"]);
+    }
+}

@@ -1,0 +1,111 @@
+//! Requests and answers on their way, as the view shows them.
+
+use bytes::Bytes;
+
+use crate::kafka::controller::METADATA_TOPIC_ID;
+use crate::kafka::protocol::{ApiKey, Request, Response};
+use crate::kafka::record::{Batch, split_batches};
+use crate::kafka::types::{Topic, TopicId, TopicPartition};
+use crate::view::build::broker::key_colour;
+use crate::view::model::FlightKind;
+
+/// What a message is to the eye, and the records it carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cargo {
+    pub kind: FlightKind,
+    pub label: &'static str,
+    pub tp: Option<TopicPartition>,
+    pub colour: Option<u8>,
+    pub records: i64,
+}
+
+impl Cargo {
+    fn plain(kind: FlightKind, api: ApiKey) -> Cargo {
+        Cargo { kind, label: api.name(), tp: None, colour: None, records: 0 }
+    }
+}
+
+/// Names a topic of the cluster.
+pub type TopicNames<'a> = &'a dyn Fn(TopicId) -> Option<Topic>;
+
+pub fn of_request(request: &Request, topics: TopicNames<'_>) -> Cargo {
+    match request {
+        Request::Produce(produce) => {
+            let parts = produce.topic_data.iter().flat_map(|topic| {
+                let id = TopicId(topic.topic_id);
+                topic.partition_data.iter().map(move |part| (id, part.index, part.records.as_ref()))
+            });
+            carrying(Cargo::plain(FlightKind::Records, ApiKey::Produce), parts, topics)
+        }
+        other => Cargo::plain(kind(other.api()), other.api()),
+    }
+}
+
+pub fn of_response(response: &Response, topics: TopicNames<'_>) -> Cargo {
+    match response {
+        Response::Fetch(fetch) => {
+            let parts = fetch.responses.iter().flat_map(|topic| {
+                let id = TopicId(topic.topic_id);
+                topic.partitions.iter().map(move |part| (id, part.partition_index, part.records.as_ref()))
+            });
+            carrying(Cargo::plain(FlightKind::Background, ApiKey::Fetch), parts, topics)
+        }
+        Response::Produce(_) | Response::OffsetCommit(_) => {
+            Cargo::plain(FlightKind::Confirmation, response.api())
+        }
+        other => Cargo::plain(kind(other.api()), other.api()),
+    }
+}
+
+fn kind(api: ApiKey) -> FlightKind {
+    match api {
+        ApiKey::Produce => FlightKind::Records,
+        ApiKey::FindCoordinator | ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::LeaveGroup => {
+            FlightKind::Group
+        }
+        ApiKey::OffsetCommit => FlightKind::Commit,
+        ApiKey::CreateTopics
+        | ApiKey::IncrementalAlterConfigs
+        | ApiKey::AlterPartition
+        | ApiKey::BrokerRegistration => FlightKind::Control,
+        ApiKey::Fetch
+        | ApiKey::ListOffsets
+        | ApiKey::Metadata
+        | ApiKey::OffsetFetch
+        | ApiKey::Heartbeat
+        | ApiKey::ApiVersions
+        | ApiKey::InitProducerId
+        | ApiKey::Envelope
+        | ApiKey::BrokerHeartbeat
+        | ApiKey::AllocateProducerIds => FlightKind::Background,
+    }
+}
+
+/// Adds what the parts carry to `cargo`, which is what the message would be without records.
+fn carrying<'a>(
+    mut cargo: Cargo,
+    parts: impl Iterator<Item = (TopicId, i32, Option<&'a Bytes>)>,
+    topics: TopicNames<'_>,
+) -> Cargo {
+    for (topic, partition, bytes) in parts {
+        let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) else { continue };
+        if topic == METADATA_TOPIC_ID {
+            return Cargo { kind: FlightKind::Control, label: "metadata records", ..cargo };
+        }
+        for batch in split_batches(bytes.clone()).flatten() {
+            cargo.records += i64::from(batch.record_count());
+            cargo.kind = FlightKind::Records;
+            if cargo.colour.is_none() {
+                cargo.tp = topics(topic).map(|name| TopicPartition::new(&name, partition));
+                cargo.colour = first_colour(&batch);
+            }
+        }
+    }
+    cargo
+}
+
+fn first_colour(batch: &Batch) -> Option<u8> {
+    let records = batch.records().ok()?;
+    let key = records.first()?.key.clone()?;
+    Some(key_colour(&String::from_utf8_lossy(&key)))
+}

@@ -1,0 +1,156 @@
+//! What is known of one replica or one record.
+
+use std::fmt::Display;
+use std::rc::Rc;
+
+use super::broker::BrokerSource;
+use crate::kafka::controller::image::ClusterImage;
+use crate::kafka::log::Log;
+use crate::kafka::record::{Batch, Record};
+use crate::kafka::replication::Partition;
+use crate::kafka::time::Time;
+use crate::kafka::types::{Offset, TopicPartition};
+use crate::view::model::{Fact, Focus, Inspected, Tone};
+use crate::view::sentences::{count, list};
+
+/// So many bytes of a batch are shown.
+const SHOWN_BYTES: usize = 512;
+const BYTES_PER_LINE: usize = 16;
+
+/// `None` when the object is not there any more.
+pub fn inspect(
+    focus: &Focus,
+    brokers: &[BrokerSource<'_>],
+    image: &ClusterImage,
+    now: Time,
+) -> Option<Inspected> {
+    let (id, tp) = match focus {
+        Focus::Replica { broker, tp } | Focus::Record { broker, tp, .. } => (broker, tp),
+    };
+    let source = brokers.iter().find(|source| source.id == *id)?;
+    let (_, log, partition) = source.logs().into_iter().find(|(each, ..)| *each == tp)?;
+    match focus {
+        Focus::Replica { .. } => {
+            let title = format!("{tp} on broker {id}");
+            let facts = replica_facts(tp, log, partition, image, now);
+            Some(Inspected { focus: focus.clone(), title: title.into(), facts: facts.into(), bytes: None })
+        }
+        Focus::Record { offset, .. } => {
+            let batch = log.batches_from(*offset).next().filter(|batch| batch.base_offset() <= *offset)?;
+            let record = batch.records().ok()?.into_iter().find(|record| record.offset == *offset)?;
+            Some(Inspected {
+                focus: focus.clone(),
+                title: format!("{tp} @ {offset}, on broker {id}").into(),
+                facts: record_facts(batch, &record, log).into(),
+                bytes: Some(hex(batch.bytes()).into()),
+            })
+        }
+    }
+}
+
+fn fact(name: &str, value: impl Display) -> Fact {
+    Fact { name: Rc::from(name), value: Rc::from(value.to_string()), tone: Tone::Neutral }
+}
+
+fn replica_facts(
+    tp: &TopicPartition,
+    log: &Log,
+    partition: Option<&Partition>,
+    image: &ClusterImage,
+    now: Time,
+) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    if let Some(registration) = image.partition(tp) {
+        let leader = match registration.leader.is_some() {
+            true => format!("broker {}, epoch {}", registration.leader, registration.leader_epoch),
+            false => format!("none, epoch {}", registration.leader_epoch),
+        };
+        facts.push(fact("leader", leader));
+        facts.push(fact("replicas", list(&registration.replicas)));
+        facts.push(fact("in sync", list(&registration.isr)));
+        if !registration.elr.is_empty() {
+            facts.push(fact("eligible", list(&registration.elr)));
+        }
+        facts.push(fact("min in sync", image.topic_config(&tp.topic).min_insync_replicas));
+    }
+    facts.push(fact("log start", log.log_start_offset()));
+    facts.push(Fact { tone: Tone::Good, ..fact("HW", log.high_watermark()) });
+    facts.push(fact("LEO", log.log_end_offset()));
+    facts.push(fact("log", format!("{}, {} bytes", count(log.batch_count(), "batch"), log.size_bytes())));
+    for (id, remote) in partition.and_then(Partition::leader).iter().flat_map(|leader| &leader.remotes) {
+        let end = if remote.log_end_offset == Offset::UNKNOWN {
+            "not fetched yet".to_owned()
+        } else {
+            format!("LEO {}", remote.log_end_offset)
+        };
+        let caught_up = match remote.last_caught_up_at {
+            Some(at) => format!("caught up {} ms ago", now.ms_since(at)),
+            None => "never caught up".to_owned(),
+        };
+        facts.push(fact(&format!("follower {id}"), format!("{end}, {caught_up}")));
+    }
+    facts
+}
+
+fn record_facts(batch: &Batch, record: &Record, log: &Log) -> Vec<Fact> {
+    let text = |bytes: Option<&[u8]>| match bytes {
+        Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        None => "null".to_owned(),
+    };
+    let batch_text = format!(
+        "{} to {}, leader epoch {}, {}",
+        batch.base_offset(),
+        batch.last_offset(),
+        batch.leader_epoch(),
+        count(i64::from(batch.size_bytes()), "byte")
+    );
+    let mut facts = vec![
+        fact("key", text(record.key.as_deref())),
+        fact("value", text(record.value.as_deref())),
+        fact("timestamp", record.timestamp_ms),
+        fact("batch", batch_text),
+        fact("crc32c", format!("{:08x}", batch.crc())),
+    ];
+    if batch.producer_id().is_some() {
+        let producer = format!(
+            "id {}, epoch {}, sequence {}",
+            batch.producer_id(),
+            batch.producer_epoch(),
+            batch.sequence_of(record)
+        );
+        facts.push(fact("producer", producer));
+    }
+    facts.push(match record.offset < log.high_watermark() {
+        true => Fact { tone: Tone::Good, ..fact("state", "committed") },
+        false => {
+            Fact { tone: Tone::Warning, ..fact("state", "not committed: at or above the high watermark") }
+        }
+    });
+    facts
+}
+
+/// Lines of sixteen bytes, each with its place.
+fn hex(bytes: &[u8]) -> String {
+    let line = |(index, line): (usize, &[u8])| {
+        let bytes: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{:04x}  {}", index * BYTES_PER_LINE, bytes.join(" "))
+    };
+    let shown = &bytes[..bytes.len().min(SHOWN_BYTES)];
+    let mut lines: Vec<String> = shown.chunks(BYTES_PER_LINE).enumerate().map(line).collect();
+    if bytes.len() > SHOWN_BYTES {
+        lines.push(format!("and {} more", count((bytes.len() - SHOWN_BYTES) as i64, "byte")));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hex;
+
+    #[test]
+    fn a_dump_has_sixteen_bytes_a_line_and_says_what_it_leaves_out() {
+        assert_eq!(hex(&[0, 255]), "0000  00 ff");
+        let long = hex(&[7; 513]);
+        assert_eq!((long.lines().count(), long.lines().last()), (33, Some("and 1 byte more")));
+    }
+}

@@ -1,0 +1,135 @@
+//! The world as a view model, each slice kept from the model before while it says the same.
+//!
+//! **Invariant:** the model is a function of the session and the chosen object; the model before decides only which
+//! pointers are kept.
+
+mod broker;
+mod client;
+mod flight;
+mod inspect;
+mod narrative;
+mod reuse;
+mod sources;
+
+use std::rc::Rc;
+
+use self::broker::{Cluster, broker_view, controller_view};
+use self::client::{flags, group_view, producer_view};
+use self::reuse::{keep, keep_array, keep_list};
+use self::sources::Sources;
+use super::model::{Flight, Focus, Model, ScenarioView, Setting};
+use crate::kafka::controller::image::ClusterImage;
+use crate::kafka::types::{Offset, TopicPartition};
+use crate::lab::scenario::{Scope, classroom_settings};
+use crate::lab::session::Session;
+use crate::sim::{Packet, World};
+
+/// What a session looks like now.
+pub fn model(session: &Session, focus: Option<&Focus>, before: Option<&Model>) -> Model {
+    let (world, now) = (session.world(), session.now());
+    let nothing = ClusterImage::default();
+    let sources = Sources::of(world, &nothing);
+    let flags = flags(&sources.brokers, &sources.consumers);
+    let cluster = Cluster::new(now, sources.image, &sources.brokers, &flags);
+    let ends = |tp: &TopicPartition| high_watermark(&cluster, tp);
+
+    let brokers = sources.brokers.iter().map(|source| {
+        let before = before.and_then(|model| model.brokers.iter().find(|broker| broker.id == source.id));
+        broker_view(source, &cluster, before.map(|view| &**view))
+    });
+    let groups = sources.groups().into_iter().map(|(id, coordinator, members)| {
+        let before = before.and_then(|model| model.groups.iter().find(|group| group.id == id));
+        group_view(&id, coordinator, &members, &ends, now, before.map(|view| &**view))
+    });
+    let controllers = sources.controllers.iter().map(|(id, controller, health)| {
+        controller_view(*id, *controller, *health)
+    });
+    let producers = sources.producers.iter().map(|source| producer_view(source, now));
+    let inspected = focus.and_then(|focus| inspect::inspect(focus, &sources.brokers, sources.image, now));
+
+    let brokers = keep_list(before.map(|model| &model.brokers), brokers, |a, b| a.id == b.id);
+    Model {
+        now,
+        events_done: session.events_done(),
+        scenario: keep(before.map(|model| &model.scenario), scenario_view(session, &cluster, before)),
+        controllers: keep_list(before.map(|model| &model.controllers), controllers, |a, b| a.id == b.id),
+        producers: keep_list(before.map(|model| &model.producers), producers, |a, b| a.node == b.node),
+        groups: keep_list(before.map(|model| &model.groups), groups, |a, b| a.id == b.id),
+        flights: keep_array(before.map(|model| &model.flights), flights(world, &sources)),
+        sentences: narrative::tail(session, &brokers, before),
+        inspected: inspected
+            .map(|inspected| keep(before.and_then(|model| model.inspected.as_ref()), inspected)),
+        brokers,
+    }
+}
+
+/// The end of what consumers can read.
+fn high_watermark(cluster: &Cluster<'_>, tp: &TopicPartition) -> Option<Offset> {
+    let leader = cluster.image.partition(tp)?.leader;
+    let broker = cluster.broker(leader)?.alive()?;
+    Some(broker.replicas().partition(tp)?.log.high_watermark())
+}
+
+fn flights(world: &World, sources: &Sources<'_>) -> Vec<Flight> {
+    let topics = |id| sources.image.topic_name(id).cloned();
+    let flights = world.flights().filter_map(|flight| {
+        let cargo = match &flight.packet {
+            Packet::Request { request, .. } => flight::of_request(request, &topics),
+            Packet::Response { response, .. } => flight::of_response(response, &topics),
+            Packet::Connect | Packet::Accepted | Packet::Refused | Packet::ClosedByClient | Packet::ClosedByServer => {
+                return None;
+            }
+        };
+        Some(Flight {
+            from: flight.from,
+            to: flight.to,
+            kind: cargo.kind,
+            label: cargo.label,
+            tp: cargo.tp,
+            colour: cargo.colour,
+            records: cargo.records,
+            sent_at: flight.sent_at,
+            arrives_at: flight.arrives_at,
+        })
+    });
+    flights.collect()
+}
+
+fn scenario_view(session: &Session, cluster: &Cluster<'_>, before: Option<&Model>) -> ScenarioView {
+    let before = before.map(|model| &model.scenario);
+    let scenario = session.scenario();
+    let topics = cluster.image.topics().map(|topic| topic.name.as_str()).filter(|name| *name != broker::OFFSETS_TOPIC);
+    let (least, most) = scenario.latency_us.clone().into_inner();
+    let journal = session.journal().entries();
+    ScenarioView {
+        seed: session.seed(),
+        latency: Rc::from(format!("{} to {} one way", milliseconds(least), milliseconds(most))),
+        topics: keep_array(before.map(|view| &view.topics), topics.map(Rc::from).collect()),
+        // A scenario's settings never change.
+        settings: match before {
+            Some(before) => before.settings.clone(),
+            None => classroom_settings(scenario).iter().map(setting).collect(),
+        },
+        journal: match before {
+            Some(before) if before.journal.len() == journal.len() => before.journal.clone(),
+            _ => journal.iter().map(|entry| (entry.time, Rc::from(entry.text.as_str()))).collect(),
+        },
+    }
+}
+
+fn milliseconds(us: i64) -> String {
+    if us % 1000 == 0 { format!("{} ms", us / 1000) } else { format!("{us} us") }
+}
+
+fn setting(setting: &crate::lab::scenario::Setting) -> Setting {
+    Setting {
+        key: Rc::from(setting.key.as_str()),
+        value: Rc::from(setting.value.as_str()),
+        kafka_default: Rc::from(setting.default.unwrap_or("another")),
+        scope: match &setting.scope {
+            Scope::Brokers => Rc::from("all brokers"),
+            Scope::Topic(topic) => Rc::from(format!("topic {topic}")),
+            Scope::Client(name) => Rc::from(name.as_str()),
+        },
+    }
+}

@@ -1,0 +1,56 @@
+//! The newest sentences of the narrative, and the objects they lead to.
+
+use std::rc::Rc;
+
+use crate::kafka::types::TopicPartition;
+use crate::lab::narrator::{self, Subject};
+use crate::lab::session::Session;
+use crate::view::model::{BrokerView, Focus, List, Model, Role, Sentence, Tone};
+
+/// So many sentences are shown.
+const SHOWN: usize = 200;
+
+/// The newest sentences; those that were shown before keep their pointers.
+pub fn tail(session: &Session, brokers: &List<BrokerView>, before: Option<&Model>) -> List<Sentence> {
+    let narrative = session.narrative();
+    let shown = before.map(|model| &model.sentences);
+    let last = shown.and_then(|shown| shown.last()).map_or(0, |sentence| sentence.number);
+    if let Some(shown) = shown
+        && narrative.len_ever() == last
+    {
+        return shown.clone();
+    }
+    let new = narrative.since(last).map(|(number, sentence)| Rc::new(view(number, sentence, brokers)));
+    let mut sentences: Vec<Rc<Sentence>> = shown.into_iter().flat_map(|shown| shown.iter().cloned()).collect();
+    sentences.extend(new);
+    let excess = sentences.len().saturating_sub(SHOWN);
+    sentences.drain(..excess);
+    sentences.into()
+}
+
+fn view(number: u64, sentence: &narrator::Sentence, brokers: &List<BrokerView>) -> Sentence {
+    Sentence {
+        number,
+        time: sentence.time,
+        title: Rc::from(sentence.title.as_str()),
+        detail: Rc::from(sentence.detail.as_str()),
+        rules: sentence.rules.iter().copied().map(Rc::from).collect(),
+        tone: match sentence.tone {
+            narrator::Tone::Info => Tone::Info,
+            narrator::Tone::Good => Tone::Good,
+            narrator::Tone::Warn => Tone::Warning,
+            narrator::Tone::Bad => Tone::Bad,
+        },
+        about: match &sentence.about {
+            Subject::Partition(tp) => leader_of(tp, brokers),
+            _ => None,
+        },
+    }
+}
+
+/// The leader's replica, or any.
+fn leader_of(tp: &TopicPartition, brokers: &List<BrokerView>) -> Option<Focus> {
+    let replicas = || brokers.iter().flat_map(|broker| broker.replicas.iter()).filter(|replica| replica.tp == *tp);
+    let replica = replicas().find(|replica| replica.role == Role::Leader).or_else(|| replicas().next())?;
+    Some(Focus::Replica { broker: replica.broker, tp: tp.clone() })
+}

@@ -1,0 +1,97 @@
+//! The world's processes, sorted by what they are.
+
+use std::collections::BTreeMap;
+
+use super::broker::{BrokerProcess, BrokerSource};
+use super::client::ClientSource;
+use crate::client::consumer::Consumer;
+use crate::client::producer::Producer;
+use crate::kafka::controller::Controller;
+use crate::kafka::controller::image::ClusterImage;
+use crate::kafka::group::ClassicGroup;
+use crate::kafka::types::{BrokerId, ControllerId, GroupId, NodeId};
+use crate::sim::{Machine, Process, ProcessState, Remains, World};
+use crate::view::model::Health;
+
+pub struct Sources<'a> {
+    pub controllers: Vec<(ControllerId, Option<&'a Controller>, Health)>,
+    /// The newest that is known of the cluster: the controller's, or while it is down a broker's.
+    pub image: &'a ClusterImage,
+    pub brokers: Vec<BrokerSource<'a>>,
+    pub producers: Vec<ClientSource<'a, Producer>>,
+    pub consumers: Vec<ClientSource<'a, Consumer>>,
+}
+
+/// A group, where it is coordinated, and its living consumers.
+pub type GroupSource<'s, 'a> =
+    (GroupId, Option<(BrokerId, &'a ClassicGroup)>, Vec<&'s ClientSource<'a, Consumer>>);
+
+impl<'a> Sources<'a> {
+    /// `nothing` stands for the image while nobody has one.
+    pub fn of(world: &'a World, nothing: &'a ClusterImage) -> Sources<'a> {
+        let mut sources = Sources {
+            controllers: Vec::new(),
+            image: nothing,
+            brokers: Vec::new(),
+            producers: Vec::new(),
+            consumers: Vec::new(),
+        };
+        for (node, process) in world.processes() {
+            sources.add(world, node, process);
+        }
+        sources.image = sources.newest_image();
+        sources
+    }
+
+    fn add(&mut self, world: &'a World, node: NodeId, process: &'a Process) {
+        let health = health(process);
+        match (node, &process.state, process.machine()) {
+            (NodeId::Controller(id), _, Some(Machine::Controller(controller))) => {
+                self.controllers.push((id, Some(controller), health));
+            }
+            (NodeId::Controller(id), ..) => self.controllers.push((id, None, health)),
+            (NodeId::Broker(id), _, Some(Machine::Broker(broker))) => {
+                let process = BrokerProcess::Alive { broker, frozen: process.is_frozen() };
+                self.brokers.push(BrokerSource { id, rack: world.rack(id), process });
+            }
+            (NodeId::Broker(id), ProcessState::Dead(Remains::Broker(disk)), _) => {
+                self.brokers.push(BrokerSource { id, rack: world.rack(id), process: BrokerProcess::Dead(disk) });
+            }
+            (_, _, Some(Machine::Producer(client))) => self.producers.push(ClientSource { node, health, client }),
+            (_, _, Some(Machine::Consumer(client))) => self.consumers.push(ClientSource { node, health, client }),
+            _ => {}
+        }
+    }
+
+    fn newest_image(&self) -> &'a ClusterImage {
+        let controllers = self.controllers.iter().filter_map(|(_, controller, _)| *controller);
+        let brokers = self.brokers.iter().filter_map(BrokerSource::alive).map(|broker| &**broker.image());
+        let images = controllers.map(Controller::image).chain(brokers);
+        images.max_by_key(|image| image.next_offset).unwrap_or(self.image)
+    }
+
+    /// Groups that have a living consumer or are known to a coordinator, by name.
+    pub fn groups(&self) -> Vec<GroupSource<'_, 'a>> {
+        let mut groups: BTreeMap<GroupId, GroupSource<'_, 'a>> = BTreeMap::new();
+        for source in &self.consumers {
+            let id = &source.client.spec().group;
+            let group = groups.entry(id.clone()).or_insert_with(|| (id.clone(), None, Vec::new()));
+            group.2.push(source);
+        }
+        for broker in self.brokers.iter().filter_map(BrokerSource::alive) {
+            for group in broker.groups().groups() {
+                let entry = groups.entry(group.id.clone()).or_insert_with(|| (group.id.clone(), None, Vec::new()));
+                entry.1 = Some((broker.id(), group));
+            }
+        }
+        groups.into_values().collect()
+    }
+}
+
+fn health(process: &Process) -> Health {
+    match process.state {
+        ProcessState::Running(_) => Health::Running,
+        ProcessState::Frozen { .. } => Health::Frozen,
+        ProcessState::Dead(_) => Health::Dead,
+    }
+}

@@ -1,0 +1,7 @@
+//! What a run looks like: the world turned into a view model, and the words for it.
+//!
+//! **Invariant:** nothing here knows a browser, and nothing here changes the world.
+
+pub mod build;
+pub mod model;
+pub mod sentences;

@@ -1,0 +1,206 @@
+//! Objects of the view model as sentences: for screen readers, and wherever a picture needs its text.
+//!
+//! **Invariant:** a sentence says everything that the object's picture says by colour, place or pattern.
+
+use std::fmt::Display;
+
+use super::model::{
+    BrokerView, ConsumerView, ControllerView, FlagKind, GroupView, Model, OffsetsTopicView, ProducerView,
+    ReplicaView, Role, Standing,
+};
+
+/// "1, 2 and 3"; "none" of nothing.
+pub fn list<T: Display>(items: &[T]) -> String {
+    match items {
+        [] => "none".to_owned(),
+        [one] => one.to_string(),
+        [first @ .., last] => {
+            let first: Vec<String> = first.iter().map(T::to_string).collect();
+            format!("{} and {last}", first.join(", "))
+        }
+    }
+}
+
+/// "1 record", "2 records".
+pub fn count(number: i64, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// "orders-1 on broker 2, leader, epoch 6, log 38 to 48, committed to 47, in-sync replicas 1 and 2."
+pub fn replica(view: &ReplicaView) -> String {
+    let role = match view.role {
+        Role::Leader => "leader",
+        Role::Follower => "follower",
+    };
+    let mut text = format!(
+        "{} on broker {}, {role}, epoch {}, log {} to {}, committed to {}",
+        view.tp, view.broker, view.leader_epoch, view.log_start, view.log_end, view.high_watermark
+    );
+    if view.role == Role::Leader {
+        text += &format!(", in-sync replicas {}", list(&view.in_sync));
+    }
+    match view.standing {
+        Standing::InSync => {}
+        Standing::OutOfSync => text += ", out of sync",
+        Standing::Offline => text += ", offline",
+    }
+    if let Some(why) = &view.why_out {
+        text += &format!(": {why}");
+    }
+    for flag in view.flags.iter() {
+        text += &match flag.kind {
+            FlagKind::Committed => format!("; group {} committed {}", flag.owner, flag.offset),
+            FlagKind::Position => format!("; {} is at {}", flag.owner, flag.offset),
+        };
+    }
+    text + "."
+}
+
+pub fn broker(view: &BrokerView) -> String {
+    let leads: Vec<String> = view
+        .replicas
+        .iter()
+        .filter(|replica| replica.role == Role::Leader)
+        .map(|replica| replica.tp.to_string())
+        .collect();
+    let rack = view.rack.as_ref().map(|rack| format!(" in rack {rack}")).unwrap_or_default();
+    format!(
+        "Broker {}{rack}, {}, {}, leads {}.",
+        view.id,
+        view.state,
+        count(view.replicas.len() as i64, "replica"),
+        list(&leads)
+    )
+}
+
+/// "__consumer_offsets: 50 partitions, leads 17; coordinator of billing"
+pub fn offsets_topic(view: &OffsetsTopicView) -> String {
+    let mut text = format!(
+        "__consumer_offsets: {}, leads {}",
+        count(i64::from(view.partitions), "partition"),
+        view.leads
+    );
+    if !view.coordinates.is_empty() {
+        text += &format!("; coordinator of {}", list(&view.coordinates));
+    }
+    text
+}
+
+pub fn controller(view: &ControllerView) -> String {
+    let mut text =
+        format!("Controller {}, {}; brokers in service {}", view.id, view.state, list(&view.unfenced));
+    if !view.fenced.is_empty() {
+        text += &format!("; fenced {}", list(&view.fenced));
+    }
+    text + "."
+}
+
+pub fn producer(view: &ProducerView) -> String {
+    let state = if view.paused { "paused" } else { "sending" };
+    format!(
+        "Producer {} to {}, {state} {}, acks {}, {} sent, {} acknowledged, {} failed.",
+        view.name, view.topic, view.rate, view.acks, view.sent, view.acknowledged, view.failed
+    )
+}
+
+pub fn group(view: &GroupView) -> String {
+    let coordinator = match view.coordinator {
+        Some(broker) => format!("coordinator broker {broker}"),
+        None => "no coordinator known".to_owned(),
+    };
+    format!(
+        "Group {}, {}, generation {}, {}, {coordinator}.",
+        view.id,
+        view.state,
+        view.generation,
+        count(view.members.len() as i64, "consumer")
+    )
+}
+
+pub fn consumer(view: &ConsumerView) -> String {
+    let lag: i64 = view.partitions.iter().map(|partition| partition.lag).sum();
+    format!(
+        "Consumer {}, {}, owns {}, lag {}.",
+        view.name,
+        view.state,
+        list(&view.owned),
+        count(lag, "record")
+    )
+}
+
+/// The whole stage in one sentence.
+pub fn stage(model: &Model) -> String {
+    format!(
+        "Cluster: {}, {}, {}.",
+        count(model.brokers.len() as i64, "broker"),
+        count(model.producers.len() as i64, "producer"),
+        count(model.groups.len() as i64, "group")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, Topic, TopicPartition};
+    use crate::view::model::Flag;
+
+    fn replica_1() -> ReplicaView {
+        ReplicaView {
+            tp: TopicPartition::new(&Topic::new("orders"), 1),
+            broker: BrokerId(2),
+            role: Role::Leader,
+            leader_epoch: LeaderEpoch(6),
+            standing: Standing::InSync,
+            why_out: None,
+            log_start: Offset(38),
+            high_watermark: Offset(47),
+            log_end: Offset(48),
+            axis_end: Offset(48),
+            cells: Rc::from([]),
+            flags: Rc::from([Flag {
+                kind: FlagKind::Committed,
+                offset: Offset(45),
+                owner: Rc::from("billing"),
+            }]),
+            in_sync: Rc::from([BrokerId(2), BrokerId(1)]),
+        }
+    }
+
+    fn check(view: &ReplicaView, expected: &str) {
+        assert_eq!(replica(view), expected);
+    }
+
+    #[test]
+    fn a_replicas_sentence_has_role_epoch_and_all_offsets() {
+        check(
+            &replica_1(),
+            "orders-1 on broker 2, leader, epoch 6, log 38 to 48, committed to 47, in-sync replicas 2 and 1; \
+             group billing committed 45.",
+        );
+    }
+
+    #[test]
+    fn a_replica_out_of_sync_says_why() {
+        let view = ReplicaView {
+            role: Role::Follower,
+            standing: Standing::OutOfSync,
+            why_out: Some(Rc::from("behind 31 s")),
+            flags: Rc::from([]),
+            ..replica_1()
+        };
+        check(
+            &view,
+            "orders-1 on broker 2, follower, epoch 6, log 38 to 48, committed to 47, out of sync: behind 31 s.",
+        );
+    }
+
+    #[test]
+    fn lists_and_counts_read_as_a_person_says_them() {
+        assert_eq!(list::<i32>(&[]), "none");
+        assert_eq!(list(&[1]), "1");
+        assert_eq!(list(&[1, 2, 3]), "1, 2 and 3");
+        assert_eq!((count(1, "record"), count(0, "record")), ("1 record".to_owned(), "0 records".to_owned()));
+    }
+}
