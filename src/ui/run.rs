@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
-use crate::lab::pace::{self, Pace, Reason, Step};
+use crate::lab::pace::{self, FLIGHTS_UP_TO, Pace, Step, StopsAt};
 use crate::lab::scenario::ScenarioError;
 use crate::lab::session::{CommandFailure, Options, Session, Stop};
 use crate::sim::Refusal;
@@ -19,8 +19,6 @@ const BUDGET_MS: f64 = 4.0;
 const EVENTS_AT_ONCE: u64 = 32;
 /// "Run to the next change" gives up after this much virtual time.
 const LONGEST_SEARCH_MS: i64 = 600_000;
-/// Above this speed the eye does not follow a flight.
-const FLIGHTS_UP_TO: f64 = 0.4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
@@ -150,14 +148,13 @@ impl Run {
         self.reason = frame.reason.text();
         let target = self.session.now().plus_us(frame.virtual_us);
         // A frame that comes upon something worth seeing ends there, and the next one is slow.
-        let stops_at_change = frame.reason != Reason::Fixed && !self.shows_flights();
-        if self.run_to(target, stops_at_change, clock) == Stop::OutOfEvents {
+        if self.run_to(target, frame.stops_at(), clock) == Stop::OutOfEvents {
             self.reason = "as fast as this machine can";
         }
     }
 
     fn come_up(&mut self, clock: &dyn Fn() -> f64) {
-        if self.run_to(self.session.scenario().start, false, clock) == Stop::Reached {
+        if self.run_to(self.session.scenario().start, StopsAt::Nothing, clock) == Stop::Reached {
             self.session.look_anew();
             self.mode = Mode::Playing;
         }
@@ -174,10 +171,10 @@ impl Run {
         }
     }
 
-    fn run_to(&mut self, target: Time, stops_at_change: bool, clock: &dyn Fn() -> f64) -> Stop {
+    fn run_to(&mut self, target: Time, stops_at: StopsAt, clock: &dyn Fn() -> f64) -> Stop {
         let until_ms = clock() + BUDGET_MS;
         loop {
-            let stop = self.session.run(target, EVENTS_AT_ONCE, stops_at_change);
+            let stop = self.session.run(target, EVENTS_AT_ONCE, stops_at);
             if stop != Stop::OutOfEvents || clock() >= until_ms {
                 return stop;
             }

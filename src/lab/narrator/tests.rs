@@ -670,6 +670,27 @@ fn a_coordinator_is_told_when_it_is_another() {
 }
 
 #[test]
+fn a_search_that_finds_the_dead_coordinator_again_and_again_is_told_once() {
+    let lost = || Event::CoordinatorLost {
+        client: name("consumer-a"),
+        group: billing(),
+        error: ErrorCode::NetworkException,
+    };
+    check(
+        &[
+            (1, found("consumer-a", 1)),
+            (2, lost()),
+            (3, found("consumer-a", 1)),
+            (4, lost()),
+            (5, found("consumer-a", 1)),
+            (6, lost()),
+            (7, found("consumer-a", 2)),
+        ],
+        expect![[]],
+    );
+}
+
+#[test]
 fn a_commit_that_is_refused_or_has_expired_is_told() {
     let (client, error) = (name("consumer-a"), ErrorCode::IllegalGeneration);
     check(
