@@ -22,28 +22,32 @@ pub fn Open(props: &OpenProps) -> Html {
     let name = use_state(|| Rc::<str>::from("Pasted scenario"));
     let refusal = use_state(|| None::<String>);
 
-    let on_file = use_callback((name.setter(), text.setter(), refusal.setter()), |event: Event, (name, text, refusal)| {
-        let input: HtmlInputElement = event.target_unchecked_into();
-        if let Some(file) = input.files().and_then(|files| files.get(0)) {
-            let (text, refusal) = (text.clone(), refusal.clone());
-            name.set(Rc::from(file.name()));
-            spawn_local(async move {
-                match read(&file).await {
-                    Some(content) => {
-                        refusal.set(None);
-                        text.set(content);
+    let on_file = use_callback(
+        (name.setter(), text.setter(), refusal.setter()),
+        |event: Event, (name, text, refusal)| {
+            let input: HtmlInputElement = event.target_unchecked_into();
+            if let Some(file) = input.files().and_then(|files| files.get(0)) {
+                let (text, refusal) = (text.clone(), refusal.clone());
+                name.set(Rc::from(file.name()));
+                spawn_local(async move {
+                    match read(&file).await {
+                        Some(content) => {
+                            refusal.set(None);
+                            text.set(content);
+                        }
+                        None => refusal.set(Some("The browser could not read the file.".to_owned())),
                     }
-                    None => refusal.set(Some("The browser could not read the file.".to_owned())),
-                }
-            });
-        }
-    });
+                });
+            }
+        },
+    );
     let oninput = use_callback(text.setter(), |event: InputEvent, text| {
         let area: HtmlTextAreaElement = event.target_unchecked_into();
         text.set(area.value());
     });
     let onsubmit = {
-        let (name, text, refusal, on_done) = (name.clone(), text.clone(), refusal.setter(), props.on_done.clone());
+        let (name, text, refusal, on_done) =
+            (name.clone(), text.clone(), refusal.setter(), props.on_done.clone());
         Callback::from(move |event: SubmitEvent| {
             event.prevent_default();
             match store.open(&name, &text) {

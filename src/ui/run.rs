@@ -61,7 +61,13 @@ impl Run {
     /// What is wrong in the text, with its place.
     pub fn open(name: &str, text: &str) -> Result<Run, ScenarioError> {
         let session = Session::open(text, Options::default())?;
-        Ok(Run { name: Rc::from(name), session, pace: Pace::default(), mode: Mode::Opening, reason: "opening" })
+        Ok(Run {
+            name: Rc::from(name),
+            session,
+            pace: Pace::default(),
+            mode: Mode::Opening,
+            reason: "opening",
+        })
     }
 
     pub fn transport(&self) -> Transport {
@@ -112,7 +118,8 @@ impl Run {
 
     /// The commands so far, one a line.
     pub fn journal(&self) -> String {
-        let lines = self.session.journal().entries().iter().map(|entry| format!("{}  {}", entry.time, entry.text));
+        let lines =
+            self.session.journal().entries().iter().map(|entry| format!("{}  {}", entry.time, entry.text));
         lines.collect::<Vec<_>>().join("\n")
     }
 

@@ -154,7 +154,8 @@ impl Store {
             state.answer = None;
         });
         // Nothing of the run before is kept.
-        self.0.shown.borrow_mut().model = Rc::new(build::model(&self.0.state.borrow().run.session, None, None));
+        self.0.shown.borrow_mut().model =
+            Rc::new(build::model(&self.0.state.borrow().run.session, None, None));
         Ok(())
     }
 

@@ -94,9 +94,13 @@ pub fn flags(
     consumers: &[ClientSource<'_, Consumer>],
 ) -> BTreeMap<TopicPartition, Vec<Flag>> {
     let mut flags: BTreeMap<TopicPartition, Vec<Flag>> = BTreeMap::new();
-    for group in brokers.iter().filter_map(BrokerSource::alive).flat_map(|broker| broker.groups().shards()).flat_map(|(_, shard)| {
-        shard.groups().filter_map(|group| Some((&group.id, shard.committed_offsets(&group.id)?)))
-    }) {
+    for group in
+        brokers.iter().filter_map(BrokerSource::alive).flat_map(|broker| broker.groups().shards()).flat_map(
+            |(_, shard)| {
+                shard.groups().filter_map(|group| Some((&group.id, shard.committed_offsets(&group.id)?)))
+            },
+        )
+    {
         let (id, offsets) = group;
         for (tp, value) in offsets.iter() {
             let flag = Flag { kind: FlagKind::Committed, offset: value.offset, owner: Rc::from(id.as_str()) };
@@ -236,7 +240,9 @@ fn gone_view(member: &Member, now: Time) -> ConsumerView {
         line: None,
         progress: None,
         partitions: Rc::from([]),
-        waiting: Some(Rc::from(format!("Its group waits {session} more for a heartbeat; nobody reads its partitions."))),
+        waiting: Some(Rc::from(format!(
+            "Its group waits {session} more for a heartbeat; nobody reads its partitions."
+        ))),
     }
 }
 

@@ -41,9 +41,8 @@ pub fn model(session: &Session, focus: Option<&Focus>, before: Option<&Model>) -
         let before = before.and_then(|model| model.groups.iter().find(|group| group.id == id));
         group_view(&id, coordinator, &members, &ends, now, before.map(|view| &**view))
     });
-    let controllers = sources.controllers.iter().map(|(id, controller, health)| {
-        controller_view(*id, *controller, *health)
-    });
+    let controllers =
+        sources.controllers.iter().map(|(id, controller, health)| controller_view(*id, *controller, *health));
     let producers = sources.producers.iter().map(|source| producer_view(source, now));
     let inspected = focus.and_then(|focus| inspect::inspect(focus, &sources.brokers, sources.image, now));
 
@@ -76,7 +75,11 @@ fn flights(world: &World, sources: &Sources<'_>) -> Vec<Flight> {
         let cargo = match &flight.packet {
             Packet::Request { request, .. } => flight::of_request(request, &topics),
             Packet::Response { response, .. } => flight::of_response(response, &topics),
-            Packet::Connect | Packet::Accepted | Packet::Refused | Packet::ClosedByClient | Packet::ClosedByServer => {
+            Packet::Connect
+            | Packet::Accepted
+            | Packet::Refused
+            | Packet::ClosedByClient
+            | Packet::ClosedByServer => {
                 return None;
             }
         };
@@ -98,7 +101,8 @@ fn flights(world: &World, sources: &Sources<'_>) -> Vec<Flight> {
 fn scenario_view(session: &Session, cluster: &Cluster<'_>, before: Option<&Model>) -> ScenarioView {
     let before = before.map(|model| &model.scenario);
     let scenario = session.scenario();
-    let topics = cluster.image.topics().map(|topic| topic.name.as_str()).filter(|name| *name != broker::OFFSETS_TOPIC);
+    let topics =
+        cluster.image.topics().map(|topic| topic.name.as_str()).filter(|name| *name != broker::OFFSETS_TOPIC);
     let (least, most) = scenario.latency_us.clone().into_inner();
     let journal = session.journal().entries();
     ScenarioView {

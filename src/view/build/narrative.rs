@@ -21,7 +21,8 @@ pub fn tail(session: &Session, brokers: &List<BrokerView>, before: Option<&Model
         return shown.clone();
     }
     let new = narrative.since(last).map(|(number, sentence)| Rc::new(view(number, sentence, brokers)));
-    let mut sentences: Vec<Rc<Sentence>> = shown.into_iter().flat_map(|shown| shown.iter().cloned()).collect();
+    let mut sentences: Vec<Rc<Sentence>> =
+        shown.into_iter().flat_map(|shown| shown.iter().cloned()).collect();
     sentences.extend(new);
     let excess = sentences.len().saturating_sub(SHOWN);
     sentences.drain(..excess);
@@ -50,7 +51,8 @@ fn view(number: u64, sentence: &narrator::Sentence, brokers: &List<BrokerView>) 
 
 /// The leader's replica, or any.
 fn leader_of(tp: &TopicPartition, brokers: &List<BrokerView>) -> Option<Focus> {
-    let replicas = || brokers.iter().flat_map(|broker| broker.replicas.iter()).filter(|replica| replica.tp == *tp);
+    let replicas =
+        || brokers.iter().flat_map(|broker| broker.replicas.iter()).filter(|replica| replica.tp == *tp);
     let replica = replicas().find(|replica| replica.role == Role::Leader).or_else(|| replicas().next())?;
     Some(Focus::Replica { broker: replica.broker, tp: tp.clone() })
 }

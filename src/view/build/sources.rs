@@ -55,10 +55,18 @@ impl<'a> Sources<'a> {
                 self.brokers.push(BrokerSource { id, rack: world.rack(id), process });
             }
             (NodeId::Broker(id), ProcessState::Dead(Remains::Broker(disk)), _) => {
-                self.brokers.push(BrokerSource { id, rack: world.rack(id), process: BrokerProcess::Dead(disk) });
+                self.brokers.push(BrokerSource {
+                    id,
+                    rack: world.rack(id),
+                    process: BrokerProcess::Dead(disk),
+                });
             }
-            (_, _, Some(Machine::Producer(client))) => self.producers.push(ClientSource { node, health, client }),
-            (_, _, Some(Machine::Consumer(client))) => self.consumers.push(ClientSource { node, health, client }),
+            (_, _, Some(Machine::Producer(client))) => {
+                self.producers.push(ClientSource { node, health, client })
+            }
+            (_, _, Some(Machine::Consumer(client))) => {
+                self.consumers.push(ClientSource { node, health, client })
+            }
             _ => {}
         }
     }
@@ -80,7 +88,8 @@ impl<'a> Sources<'a> {
         }
         for broker in self.brokers.iter().filter_map(BrokerSource::alive) {
             for group in broker.groups().groups() {
-                let entry = groups.entry(group.id.clone()).or_insert_with(|| (group.id.clone(), None, Vec::new()));
+                let entry =
+                    groups.entry(group.id.clone()).or_insert_with(|| (group.id.clone(), None, Vec::new()));
                 entry.1 = Some((broker.id(), group));
             }
         }
