@@ -9,4 +9,5 @@ pub mod narrator;
 pub mod narrative;
 pub mod pace;
 pub mod journal;
+pub mod boot;
 pub mod session;

@@ -3,7 +3,7 @@
 //! A batch flies for 20 to 60 ms and a session lasts 45 s; no fixed speed shows both. Automatic speed looks at what is
 //! under way and asks what is *new*. Right after a change (the page opens, a broker dies, a leader is elected), while
 //! group or cluster requests fly, and when traffic begins after a silence, a flight takes long enough for the eye.
-//! Traffic that just goes on becomes background within two seconds and runs four times slower than a real cluster.
+//! Traffic that just goes on becomes background within a second and runs four times slower than a real cluster.
 //! While a rebalance only waits for its members time is real, and while nothing but timers and empty fetches is left
 //! it is fast, slowing down again as the next thing worth seeing comes near.
 //!
@@ -25,8 +25,8 @@ const FASTEST: f64 = 20.0;
 /// A change is looked at for this long in virtual time before its traffic begins to count as background,
 const NEW_FOR_MS: i64 = 300;
 /// and this long after it, it is background.
-const BACKGROUND_AFTER_MS: i64 = 2000;
-/// Silence of this length makes the next batch new.
+const BACKGROUND_AFTER_MS: i64 = 1000;
+/// Silence of this length ends traffic, so that the next batch is new.
 const SILENCE_MS: i64 = 200;
 /// While only timers wait, the rest of the wait takes at least this long in real time at any moment.
 const APPROACH_REAL_MS: f64 = 100.0;
@@ -133,6 +133,14 @@ impl Frame {
     }
 }
 
+/// Batches that follow each other without a silence between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Traffic {
+    since: Time,
+    /// One of them is in flight now.
+    flies: bool,
+}
+
 /// The present speed and what it remembers of the traffic.
 #[derive(Clone, Debug)]
 pub struct Pace {
@@ -160,7 +168,7 @@ impl Pace {
         let real_ms = real_ms.clamp(0.0, LONGEST_FRAME_MS);
         let (target, reason) = match self.mode {
             Mode::Fixed(step) => (step.speed(), Reason::Fixed),
-            Mode::Automatic => automatic(situation, self.traffic_since(situation)),
+            Mode::Automatic => automatic(situation, self.traffic(situation)),
         };
         self.speed = match self.mode {
             Mode::Fixed(_) => target,
@@ -171,23 +179,22 @@ impl Pace {
         Frame { virtual_us: virtual_us as i64, speed: self.speed, reason }
     }
 
-    /// When the traffic that flies now began, a silence being its end.
-    fn traffic_since(&mut self, situation: &Situation) -> Option<Time> {
-        if situation.batches == 0 {
-            return None;
-        }
+    /// The traffic of this moment; a gap shorter than a silence belongs to it.
+    fn traffic(&mut self, situation: &Situation) -> Option<Traffic> {
         let now = situation.now;
-        let since = match self.busy {
-            Some((last, since)) if last <= now && now.ms_since(last) < SILENCE_MS => since,
-            _ => now,
-        };
+        let goes_on = self.busy.filter(|(last, _)| *last <= now && now.ms_since(*last) < SILENCE_MS);
+        let since = goes_on.map(|(_, since)| since);
+        if situation.batches == 0 {
+            return since.map(|since| Traffic { since, flies: false });
+        }
+        let since = since.unwrap_or(now);
         self.busy = Some((now, since));
-        Some(since)
+        Some(Traffic { since, flies: true })
     }
 }
 
 /// The policy: the speed that a situation deserves, and why.
-fn automatic(situation: &Situation, traffic_since: Option<Time>) -> (f64, Reason) {
+fn automatic(situation: &Situation, traffic: Option<Traffic>) -> (f64, Reason) {
     let changed_ms = situation.now.ms_since(situation.changed_at);
     if situation.group_requests > 0 {
         return (FOR_THE_EYE, Reason::GroupRequests);
@@ -198,10 +205,10 @@ fn automatic(situation: &Situation, traffic_since: Option<Time>) -> (f64, Reason
     if changed_ms < NEW_FOR_MS {
         return (FOR_THE_EYE, Reason::JustChanged);
     }
-    if let Some(since) = traffic_since {
-        let new_ms = changed_ms.min(situation.now.ms_since(since));
+    if let Some(traffic) = traffic {
+        let new_ms = changed_ms.min(situation.now.ms_since(traffic.since));
         let reason = if new_ms < BACKGROUND_AFTER_MS { Reason::TrafficBegins } else { Reason::TrafficGoesOn };
-        return (traffic(new_ms), reason);
+        return (if traffic.flies { flight(new_ms) } else { REAL_TIME }, reason);
     }
     if situation.rebalancing {
         return (REAL_TIME, Reason::RebalanceWaits);
@@ -211,7 +218,7 @@ fn automatic(situation: &Situation, traffic_since: Option<Time>) -> (f64, Reason
 }
 
 /// From a speed for the eye to the background's, as traffic goes on without anything new.
-fn traffic(new_ms: i64) -> f64 {
+fn flight(new_ms: i64) -> f64 {
     let span = (BACKGROUND_AFTER_MS - NEW_FOR_MS) as f64;
     let part = ((new_ms - NEW_FOR_MS) as f64 / span).clamp(0.0, 1.0);
     FOR_THE_EYE * (BACKGROUND / FOR_THE_EYE).powf(part)
@@ -264,8 +271,9 @@ mod tests {
 
     /// The speed that a situation comes to when it lasts, traffic in it having begun `traffic_ms` ago.
     fn check(situation: Situation, traffic_ms: i64, speed: &str, reason: Reason) {
-        let since = (situation.batches > 0).then(|| situation.now.plus_ms(-traffic_ms));
-        let (target, why) = automatic(&situation, since);
+        let since = situation.now.plus_ms(-traffic_ms);
+        let traffic = (situation.batches > 0).then_some(Traffic { since, flies: true });
+        let (target, why) = automatic(&situation, traffic);
         assert_eq!((label(target).as_str(), why), (speed, reason));
     }
 
@@ -275,12 +283,12 @@ mod tests {
         check(QUIET, 0, "20x", Reason::OnlyTimers);
         check(Situation { batches: 9, ..QUIET }, 60_000, "1/4x", Reason::TrafficGoesOn);
         check(Situation { batches: 1, ..QUIET }, 0, "1/15x", Reason::TrafficBegins);
-        check(Situation { batches: 1, ..QUIET }, 1150, "1/8x", Reason::TrafficBegins);
+        check(Situation { batches: 1, ..QUIET }, 650, "1/8x", Reason::TrafficBegins);
         check(Situation { changed_at: now, ..QUIET }, 0, "1/15x", Reason::JustChanged);
         check(
             Situation { batches: 9, changed_at: now.plus_ms(-500), ..QUIET },
             60_000,
-            "1/13x",
+            "1/10x",
             Reason::TrafficBegins,
         );
         check(Situation { batches: 9, group_requests: 1, ..QUIET }, 60_000, "1/15x", Reason::GroupRequests);
@@ -318,12 +326,14 @@ mod tests {
             pace.frame(0.0, &situation).reason
         };
         assert_eq!(at(0, 1), Reason::TrafficBegins);
-        assert_eq!(at(100, 0), Reason::OnlyTimers);
-        for ms in (150..2500).step_by(50) {
+        assert_eq!(at(100, 0), Reason::TrafficBegins);
+        assert_eq!(at(300, 0), Reason::OnlyTimers);
+        for ms in (350..2000).step_by(50) {
             at(ms, 1);
         }
-        assert_eq!(at(2500, 1), Reason::TrafficGoesOn);
-        assert_eq!(at(2750, 1), Reason::TrafficBegins);
+        assert_eq!(at(2000, 1), Reason::TrafficGoesOn);
+        assert_eq!(at(2100, 0), Reason::TrafficGoesOn);
+        assert_eq!(at(2250, 1), Reason::TrafficBegins);
     }
 
     /// The frames of 16 ms until a speed is within a tenth of where it goes, and the largest change in one of them.

@@ -9,6 +9,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use super::boot::Boot;
 use super::command::{Clients, CommandError, parse, print};
 use super::journal::{Entry, Journal};
 use super::narrative::Narrative;
@@ -63,6 +64,7 @@ pub struct Session {
     heard: u64,
     rebalancing: BTreeSet<GroupId>,
     changed_at: Time,
+    boot: Boot,
     /// When the scenario's own commands are due, the earliest first.
     due: Vec<Time>,
 }
@@ -84,13 +86,13 @@ impl Session {
             broker_config: scenario.broker_config.clone(),
         })
         .expect("the scenario's reader has checked its configs");
-        let (mut clients, mut due) = (Clients::default(), Vec::new());
-        for (at, command) in scenario.commands() {
-            clients.note(&command);
-            let text = print(&command);
-            world.schedule(at, command, &text);
-            due.push(at);
-        }
+        let boot = Boot::start(&scenario, &mut world);
+        let mut clients = Clients::default();
+        scenario.topics.iter().for_each(|topic| clients.note(&topic.create()));
+        let timed: Vec<(Time, Command)> = scenario.clients().into_iter().chain(scenario.at.clone()).collect();
+        timed.iter().for_each(|(_, command)| clients.note(command));
+        let mut due: Vec<Time> = timed.iter().map(|(at, _)| *at).collect();
+        due.sort();
         Ok(Session {
             text: text.to_owned(),
             scenario,
@@ -104,6 +106,7 @@ impl Session {
             rebalancing: BTreeSet::new(),
             changed_at: Time::ZERO,
             due,
+            boot,
         })
     }
 
@@ -201,10 +204,12 @@ impl Session {
         let mut told: Vec<Sentence> = Vec::new();
         for entry in self.world.trace().since(self.heard) {
             ends_a_wait |= pace::ends_a_wait(&entry.event);
+            self.boot.on_event(&entry.event);
             follow_rebalances(&mut self.rebalancing, &entry.event);
             told.extend(self.narrator.tell(entry.key.time, &entry.event));
         }
         self.heard = self.world.trace().len_ever();
+        self.boot.start_clients(&mut self.world);
         told.extend(self.narrator.settle(self.world.next_at().unwrap_or(Time::MAX)));
         for sentence in told {
             self.changed_at = sentence.time;
@@ -309,9 +314,13 @@ enum FlightKind {
 fn kind(flight: &Flight) -> FlightKind {
     match (flight.api(), &flight.packet) {
         (Some(ApiKey::Produce), Packet::Request { .. }) => FlightKind::Batch,
-        (Some(ApiKey::Fetch), Packet::Response { response, .. }) if carries_records(response) => FlightKind::Batch,
+        (Some(ApiKey::Fetch), Packet::Response { response, .. }) if carries_records(response) => {
+            FlightKind::Batch
+        }
         (Some(ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::LeaveGroup), _) => FlightKind::Group,
-        (Some(ApiKey::BrokerRegistration | ApiKey::AlterPartition | ApiKey::CreateTopics), _) => FlightKind::Cluster,
+        (Some(ApiKey::BrokerRegistration | ApiKey::AlterPartition | ApiKey::CreateTopics), _) => {
+            FlightKind::Cluster
+        }
         _ => FlightKind::Routine,
     }
 }

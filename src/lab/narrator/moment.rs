@@ -59,18 +59,15 @@ fn by_topic(
     one: fn(Time, &Event) -> Option<(TopicPartition, Sentence)>,
     many: fn(&Topic, &[&Event]) -> (String, String),
 ) -> Vec<Sentence> {
-    let mut topics: BTreeMap<Topic, Vec<(&Event, Sentence)>> = BTreeMap::new();
-    let mut named = BTreeSet::new();
+    // What is Kafka's own comes last.
+    let mut topics: BTreeMap<(bool, Topic), Vec<(&Event, Sentence)>> = BTreeMap::new();
     for event in events {
         let Some((tp, sentence)) = one(time, event) else { continue };
-        if is_internal(&tp) {
-            named.insert(tp.topic.clone());
-        }
-        topics.entry(tp.topic).or_default().push((event, sentence));
+        topics.entry((is_internal(&tp), tp.topic)).or_default().push((event, sentence));
     }
     let mut told = Vec::new();
-    for (topic, changes) in topics {
-        let limit = if named.contains(&topic) { 1 } else { NAMED_PARTITIONS };
+    for ((internal, topic), changes) in topics {
+        let limit = if internal { 1 } else { NAMED_PARTITIONS };
         if changes.len() <= limit {
             told.extend(changes.into_iter().map(|(_, sentence)| sentence));
             continue;

@@ -188,9 +188,9 @@ fn fifty_elections_in_one_moment_are_one_sentence() {
     check_lines(
         &events,
         expect![[r#"
-        00:00.100  __consumer_offsets: 50 leaders elected: 3 -> 1 (25), 3 -> 2 (25) (R-REPL-42)
-        00:00.100  orders: 4 leaders elected: 3 -> 2 (4) (R-REPL-42)
-        00:00.100  __consumer_offsets: broker 3 left the ISR of 50 partitions (R-REPL-49)"#]],
+            00:00.100  orders: 4 leaders elected: 3 -> 2 (4) (R-REPL-42)
+            00:00.100  __consumer_offsets: 50 leaders elected: 3 -> 1 (25), 3 -> 2 (25) (R-REPL-42)
+            00:00.100  __consumer_offsets: broker 3 left the ISR of 50 partitions (R-REPL-49)"#]],
     );
 }
 

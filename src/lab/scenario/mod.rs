@@ -106,24 +106,23 @@ impl Scenario {
         }
     }
 
-    /// Everything that happens by itself, in the order in which it is given: topics, clients, timed commands.
-    pub fn commands(&self) -> Vec<(Time, Command)> {
-        let topics = self.topics.iter().map(|topic| (Time::ZERO, create(topic)));
+    /// The commands that add the clients, producers first, each with the earliest moment of its start.
+    pub fn clients(&self) -> Vec<(Time, Command)> {
         let producers = self.producers.iter().map(|(at, spec)| (*at, Command::AddProducer(spec.clone())));
         let consumers = self.consumers.iter().map(|(at, spec)| (*at, Command::AddConsumer(spec.clone())));
-        let mut commands: Vec<(Time, Command)> =
-            topics.chain(producers).chain(consumers).chain(self.at.iter().cloned()).collect();
-        commands.sort_by_key(|(at, _)| *at);
-        commands
+        producers.chain(consumers).collect()
     }
 }
 
-fn create(topic: &TopicSpec) -> Command {
-    Command::CreateTopic {
-        topic: topic.name.clone(),
-        partitions: topic.partitions,
-        replication_factor: topic.replication_factor,
-        config: topic.config.clone(),
+impl TopicSpec {
+    /// The command that creates the topic.
+    pub fn create(&self) -> Command {
+        Command::CreateTopic {
+            topic: self.name.clone(),
+            partitions: self.partitions,
+            replication_factor: self.replication_factor,
+            config: self.config.clone(),
+        }
     }
 }
 
@@ -148,7 +147,7 @@ fn read(root: Section) -> Read<Scenario> {
     let consumers = parts::consumers(root)?;
     parts::check_names(root, &producers, &consumers)?;
     let mut clients = Clients::default();
-    topics.iter().for_each(|topic| clients.note(&create(topic)));
+    topics.iter().for_each(|topic| clients.note(&topic.create()));
     clients.producers.extend(producers.iter().map(|(_, spec)| spec.clone()));
     clients.consumers.extend(consumers.iter().map(|(_, spec)| spec.clone()));
     let at = timed_commands(root, &mut clients)?;

@@ -32,7 +32,7 @@ fn outcome(line: usize, with: &str) -> String {
     let mut lines: Vec<&str> = RIGHT.lines().collect();
     lines[line - 1] = with;
     match Scenario::parse(&lines.join("\n")) {
-        Ok(scenario) => format!("{} commands", scenario.commands().len()),
+        Ok(scenario) => format!("{} commands", commands(&scenario).lines().count()),
         Err(error) => error.to_string(),
     }
 }
@@ -48,14 +48,15 @@ fn check_added(lines: &str, expected: &str) {
 }
 
 fn commands(scenario: &Scenario) -> String {
-    let commands = scenario.commands();
-    commands.iter().map(|(at, command)| format!("{at}  {}\n", print(command))).collect()
+    let topics = scenario.topics.iter().map(|topic| (Time::ZERO, topic.create()));
+    let all = topics.chain(scenario.clients()).chain(scenario.at.clone());
+    all.map(|(at, command)| format!("{at}  {}\n", print(&command))).collect()
 }
 
 #[test]
 fn the_default_cluster_is_a_scenario_like_any_other() {
     let scenario = Scenario::parse(DEFAULT).expect("the default scenario is right");
-    assert_eq!((scenario.seed, scenario.start), (42, Time::from_ms(8000)));
+    assert_eq!((scenario.seed, scenario.start), (42, Time::from_ms(10_000)));
     assert_eq!(scenario.latency_us, 20_000..=60_000);
     let racks: Vec<String> = scenario.brokers.iter().map(|(id, rack)| format!("{id} {rack:?}")).collect();
     assert_eq!(racks, ["1 Some(\"a\")", "2 Some(\"b\")", "3 Some(\"c\")"]);

@@ -35,7 +35,7 @@ fn check_told(session: &Session, expected: &[&str]) {
 
 #[test]
 fn the_default_cluster_comes_up_and_its_group_gets_its_plan_before_the_page_opens() {
-    let session = session(8);
+    let session = session(10);
     check_told(
         &session,
         &["started", "broker 1 registered", "topic orders created", "rebalance", "generation 1: consumer-a"],
@@ -86,7 +86,7 @@ fn a_refused_command_changes_nothing() {
         "kill broker 9",
         "start broker 1",
         "close nobody",
-        "add consumer x to audit",
+        "add consumer x to audit topics orders program commit",
         "add consumer consumer-a to billing",
         "add producer p to orders acks=7",
     ] {
@@ -177,18 +177,25 @@ fn the_next_change_is_the_next_sentence() {
 
 #[test]
 fn the_situation_tells_traffic_from_a_rebalance() {
-    let mut session = session(10);
+    let mut session = session(20);
     let mut seen = Vec::new();
-    session.command("close consumer-b").expect("consumer-b runs");
     let mut pace = pace::Pace::default();
-    for _ in 0..2000 {
-        let frame = pace.frame(16.0, &session.situation());
-        let until = session.now().plus_us(frame.virtual_us);
-        session.run(until, u64::MAX, frame.stops_at_change());
-        if seen.last() != Some(&frame.reason) {
-            seen.push(frame.reason);
+    let mut watch = |session: &mut Session, frames: i32| {
+        for _ in 0..frames {
+            let frame = pace.frame(16.0, &session.situation());
+            let until = session.now().plus_us(frame.virtual_us);
+            session.run(until, u64::MAX, frame.stops_at_change());
+            if seen.last() != Some(&frame.reason) {
+                seen.push(frame.reason);
+            }
         }
-    }
-    assert!(seen.contains(&Reason::GroupRequests), "{seen:?}");
-    assert!(seen.contains(&Reason::TrafficGoesOn), "{seen:?}");
+        std::mem::take(&mut seen)
+    };
+    assert_eq!(watch(&mut session, 1000), [Reason::TrafficBegins, Reason::TrafficGoesOn]);
+    session.command("close consumer-b").expect("consumer-b runs");
+    let rebalance = watch(&mut session, 2000);
+    assert_eq!(rebalance[..2], [Reason::JustChanged, Reason::GroupRequests]);
+    assert!(rebalance.contains(&Reason::TrafficBegins), "{rebalance:?}");
+    session.run_until(at(60), u64::MAX);
+    assert_eq!(watch(&mut session, 1000).last(), Some(&Reason::TrafficGoesOn));
 }

@@ -1,0 +1,129 @@
+//! What is delivered how often: EX-16, and commits by the program and by the clock.
+
+use glassbroker::kafka::event::{Event, MemberRemoval};
+use glassbroker::kafka::types::Offset;
+use glassbroker::sim::Command;
+
+use crate::dsl::{Cluster, cluster, tp};
+
+/// Ten records in t-0.
+fn ten_records() -> Cluster {
+    let mut c = cluster(3).topic("t", 1, 3, &[]);
+    c.producer("p", "t", "100/s", &[]);
+    c.send("p", 10);
+    c.run_ms(1_000);
+    c
+}
+
+fn processed(c: &Cluster, offset: i64) -> usize {
+    let done = c.events().filter(|event| matches!(event, Event::Processed { offset: Offset(o), .. } if *o == offset));
+    done.count()
+}
+
+#[test]
+fn ex_16_a_crash_before_the_commit_makes_the_next_member_do_it_again() {
+    let mut c = ten_records();
+    let config = &[("max.poll.records", "10"), ("auto.offset.reset", "earliest")];
+    c.consumer("first", "g", &["t"], &["poll", "process 500ms"], config);
+    c.until("records 0 to 6 are processed", 30_000, |c| processed(c, 6) == 1);
+    let owned = c.consumer_state("first").subscription().owned()[&tp("t-0")];
+    assert_eq!(owned.position().map(|position| position.offset), Some(Offset(10)), "R-CONS-5: poll() returned all ten");
+    assert_eq!(owned.committed, None, "R-CONS-17: auto-commit waits for the next poll()");
+    c.give(Command::Crash("first".into()));
+    c.consumer("second", "g", &["t"], &["poll", "process 500ms"], config);
+    c.until_event("the join phase waits for the dead member's session", 60_000, |event| {
+        matches!(event, Event::MemberRemoved { reason: MemberRemoval::SessionExpired, .. })
+    });
+    c.until("everything is processed", 30_000, |c| processed(c, 9) == 1);
+    let counts: Vec<usize> = (0..10).map(|offset| processed(&c, offset)).collect();
+    assert_eq!(counts, [2, 2, 2, 2, 2, 2, 2, 1, 1, 1], "0 to 6 twice, nothing lost");
+}
+
+#[test]
+fn ex_16_with_a_commit_after_each_batch_nothing_is_done_twice() {
+    let mut c = ten_records();
+    let config =
+        &[("max.poll.records", "7"), ("auto.offset.reset", "earliest"), ("enable.auto.commit", "false")];
+    c.consumer("first", "g", &["t"], &["poll", "process 500ms", "commit"], config);
+    c.until_event("7 is committed", 30_000, |event| {
+        matches!(event, Event::CommitConfirmed { offsets, automatic: false, .. } if offsets[0].1 == Offset(7))
+    });
+    c.give(Command::Crash("first".into()));
+    c.consumer("second", "g", &["t"], &["poll", "process 500ms", "commit"], config);
+    c.until("everything is processed", 90_000, |c| processed(c, 9) == 1);
+    let counts: Vec<usize> = (0..10).map(|offset| processed(&c, offset)).collect();
+    assert_eq!(counts, [1; 10], "R-CONS-15: the commit names the next record to read");
+}
+
+#[test]
+fn auto_commit_happens_inside_poll_and_holds_what_earlier_polls_returned() {
+    let mut c = ten_records();
+    let config = &[("auto.offset.reset", "earliest"), ("max.poll.records", "2")];
+    c.consumer("a", "g", &["t"], &["poll", "process 2s"], config);
+    let first = c.until_event("the first automatic commit", 30_000, |event| {
+        matches!(event, Event::CommitConfirmed { automatic: true, .. })
+    });
+    let polled = c.time_of("the first poll", |event| matches!(event, Event::Polled { .. }));
+    assert!(first - polled >= 5_000 - 1_500, "R-CONS-17: not before auto.commit.interval.ms");
+    let committed = c.events().find_map(|event| match event {
+        Event::CommitConfirmed { offsets, .. } => Some(offsets[0].1),
+        _ => None,
+    });
+    let returned: Vec<_> = c
+        .entries()
+        .filter_map(|entry| match &entry.event {
+            Event::Polled { to, .. } if entry.key.time.ms() < first - 10 => Some(*to),
+            _ => None,
+        })
+        .collect();
+    assert!(returned.contains(&committed.expect("seen")), "R-CONS-19: what was returned, not what was fetched");
+}
+
+#[test]
+fn a_consumer_that_starts_at_latest_skips_what_was_there() {
+    let mut c = ten_records();
+    c.consumer("late", "g", &["t"], &["poll"], &[]);
+    c.until_event("it starts at the high watermark (R-CONS-11)", 20_000, |event| {
+        matches!(event, Event::PositionSet { offset: Offset(10), .. })
+    });
+}
+
+#[test]
+fn an_idempotent_producer_leaves_each_record_once_and_in_order_through_a_leader_s_death() {
+    let mut c = cluster(3).topic("t", 1, 3, &[("min.insync.replicas", "2")]);
+    c.producer("p", "t", "50/s", &[]);
+    c.give(Command::Resume("p".into()));
+    c.run_ms(1_000);
+    c.kill(1);
+    c.run_ms(20_000);
+    c.start(1);
+    c.run_ms(20_000);
+    c.give(Command::Pause("p".into()));
+    c.run_ms(20_000);
+    let counts = c.producer_state("p").counts();
+    let values = c.values(2, "t-0", 0);
+    assert_eq!((counts.acknowledged, counts.failed), (counts.sent, 0));
+    assert_eq!(values.len() as i64, counts.sent, "R-PROD-25");
+    let numbers: Vec<i64> = values.iter().map(|value| number(value)).collect();
+    assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "R-PROD-21: {numbers:?}");
+    assert_eq!(c.values(1, "t-0", 0), values);
+}
+
+/// The record's own number, in its value's text.
+fn number(value: &str) -> i64 {
+    let digits: String = value.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or_else(|_| panic!("no number in {value}"))
+}
+
+#[test]
+fn with_acks_0_nobody_learns_that_a_record_was_refused() {
+    let mut c = cluster(3).topic("t", 1, 3, &[]);
+    c.producer("p", "t", "100/s", &[("acks", "0"), ("enable.idempotence", "false")]);
+    c.send("p", 3);
+    c.run_ms(500);
+    assert_eq!(c.values(1, "t-0", 0).len(), 3);
+    let unknown = c.events().filter(|event| {
+        matches!(event, Event::BatchAcknowledged { base_offset: Offset::UNKNOWN, .. })
+    });
+    assert!(unknown.count() >= 1, "R-REPL-29: done when it is sent, with no offset");
+}

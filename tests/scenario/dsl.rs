@@ -1,0 +1,207 @@
+//! The little language of the scenario tests: `cluster(3).topic("t", 1, 3, &[])`, `c.kill(1)`, `c.replicas("t-0")`.
+//!
+//! Every cluster runs in strict mode. A failure prints the seed, the digest and the last events.
+
+use std::collections::BTreeMap;
+
+use glassbroker::client::consumer::{Consumer, ConsumerSpec, Line};
+use glassbroker::client::producer::workload::ValuePattern;
+use glassbroker::client::producer::{Producer, ProducerSpec};
+use glassbroker::kafka::event::Event;
+use glassbroker::kafka::replication::Partition;
+use glassbroker::kafka::time::Time;
+use glassbroker::kafka::types::{BrokerId, ClientName, Offset, Topic, TopicPartition};
+use glassbroker::sim::{Command, Refusal, Target, TraceEntry, World, WorldConfig};
+
+pub fn config(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+}
+
+pub fn tp(text: &str) -> TopicPartition {
+    let (topic, partition) = text.rsplit_once('-').expect("topic-partition");
+    TopicPartition::new(&Topic::new(topic), partition.parse().expect("a number"))
+}
+
+pub fn ids(list: &[i32]) -> Vec<BrokerId> {
+    list.iter().copied().map(BrokerId).collect()
+}
+
+pub struct Cluster {
+    pub world: World,
+}
+
+/// Brokers 1 to `brokers`, one way 2 ms between any two nodes.
+pub fn cluster(brokers: i32) -> Cluster {
+    cluster_with(brokers, WorldConfig::default())
+}
+
+pub fn cluster_with(brokers: i32, config: WorldConfig) -> Cluster {
+    let config = WorldConfig {
+        strict: true,
+        latency_us: 2_000..=2_000,
+        brokers: (1..=brokers).map(|id| (BrokerId(id), None)).collect(),
+        ..config
+    };
+    let mut world = World::new(config).expect("valid configs");
+    world.run_until(Time::from_ms(1_000));
+    Cluster { world }
+}
+
+impl Cluster {
+    pub fn topic(mut self, name: &str, partitions: i32, replication_factor: i16, pairs: &[(&str, &str)]) -> Self {
+        let topic = Topic::new(name);
+        self.give(Command::CreateTopic { topic, partitions, replication_factor, config: config(pairs) });
+        self.run_ms(1_000);
+        self.partition(1, &format!("{name}-0"));
+        self
+    }
+
+    pub fn now_ms(&self) -> i64 {
+        self.world.now().ms()
+    }
+
+    pub fn run_ms(&mut self, ms: i64) {
+        self.world.run_until(self.world.now().plus_ms(ms));
+    }
+
+    pub fn try_give(&mut self, command: Command) -> Result<(), Refusal> {
+        let text = format!("{command:?}");
+        self.world.apply(command, &text)
+    }
+
+    pub fn give(&mut self, command: Command) {
+        self.try_give(command).unwrap_or_else(|refusal| panic!("{refusal}\n{}", self.report()));
+    }
+
+    pub fn kill(&mut self, broker: i32) {
+        self.give(Command::Kill(Target::Broker(BrokerId(broker))));
+    }
+
+    pub fn start(&mut self, broker: i32) {
+        self.give(Command::Start(Target::Broker(BrokerId(broker))));
+    }
+
+    pub fn cut(&mut self, a: i32, b: i32) {
+        self.give(Command::Cut { a: Target::Broker(BrokerId(a)), b: Target::Broker(BrokerId(b)) });
+    }
+
+    pub fn heal(&mut self, a: i32, b: i32) {
+        self.give(Command::Heal { a: Target::Broker(BrokerId(a)), b: Target::Broker(BrokerId(b)) });
+    }
+
+    /// A producer that is paused before its first record.
+    pub fn producer(&mut self, name: &str, topic: &str, rate: &str, pairs: &[(&str, &str)]) {
+        let keys = "key".parse().expect("a key pattern");
+        self.give(Command::AddProducer(ProducerSpec {
+            name: name.into(),
+            topic: topic.into(),
+            rate: rate.parse().expect("a rate"),
+            value: ValuePattern::for_keys(&keys),
+            keys,
+            value_size: None,
+            config: config(pairs),
+        }));
+        self.give(Command::Pause(name.into()));
+        self.run_ms(500);
+    }
+
+    /// Lets a producer send exactly `records`, one at a time; it is paused before their fate is known.
+    pub fn send(&mut self, name: &str, records: i64) {
+        let target = self.producer_state(name).counts().sent + records;
+        self.give(Command::Resume(name.into()));
+        self.until("the records are sent", 600_000, |c| c.producer_state(name).counts().sent >= target);
+        self.give(Command::Pause(name.into()));
+    }
+
+    pub fn consumer(&mut self, name: &str, group: &str, topics: &[&str], program: &[&str], pairs: &[(&str, &str)]) {
+        let topics = topics.iter().copied().map(Topic::new).collect();
+        let program = Line::parse_program(program).expect("a program");
+        let (name, group) = (name.into(), group.into());
+        self.give(Command::AddConsumer(ConsumerSpec { name, group, topics, program, config: config(pairs) }));
+    }
+
+    /// Steps until `condition` holds, at most `limit_ms` of virtual time.
+    pub fn until(&mut self, what: &str, limit_ms: i64, condition: impl Fn(&Cluster) -> bool) {
+        let limit = self.world.now().plus_ms(limit_ms);
+        while !condition(self) {
+            match self.world.next_at() {
+                Some(at) if at <= limit => drop(self.world.step()),
+                _ => panic!("not within {limit_ms} ms: {what}\n{}", self.report()),
+            }
+        }
+    }
+
+    /// Steps until an event that fits has happened, and returns its time in milliseconds.
+    pub fn until_event(&mut self, what: &str, limit_ms: i64, fits: impl Fn(&Event) -> bool) -> i64 {
+        let seen = self.world.trace().len_ever();
+        let found = |c: &Cluster| c.world.trace().since(seen).find(|entry| fits(&entry.event)).map(|e| e.key.time.ms());
+        self.until(what, limit_ms, |c| found(c).is_some());
+        found(self).expect("just seen")
+    }
+
+    pub fn producer_state(&self, name: &str) -> &Producer {
+        self.world.producer(&ClientName::new(name)).unwrap_or_else(|| panic!("no producer {name}"))
+    }
+
+    pub fn consumer_state(&self, name: &str) -> &Consumer {
+        self.world.consumer(&ClientName::new(name)).unwrap_or_else(|| panic!("no consumer {name}"))
+    }
+
+    /// A broker's replica of a partition.
+    pub fn partition(&self, broker: i32, name: &str) -> Option<&Partition> {
+        let broker = self.world.broker(BrokerId(broker))?;
+        broker.replicas().partition(&tp(name)).map(|partition| &**partition)
+    }
+
+    /// `1:LEO/HW 2:LEO/HW ...` of the brokers that run.
+    pub fn replicas(&self, name: &str) -> String {
+        let brokers = self.world.processes().filter_map(|(node, _)| match node {
+            glassbroker::kafka::types::NodeId::Broker(id) => Some(id.0),
+            _ => None,
+        });
+        let line = |id: i32| {
+            let log = &self.partition(id, name)?.log;
+            Some(format!("{id}:{}/{}", log.log_end_offset(), log.high_watermark()))
+        };
+        brokers.filter_map(line).collect::<Vec<_>>().join(" ")
+    }
+
+    /// `leader e<epoch> isr[..]` as the controller has it.
+    pub fn registration(&self, name: &str) -> String {
+        let image = self.world.controller().expect("a controller").image();
+        let partition = image.partition(&tp(name)).expect("a partition");
+        let isr: Vec<String> = partition.isr.iter().map(|id| id.to_string()).collect();
+        format!("{} e{} isr[{}]", partition.leader, partition.leader_epoch, isr.join(","))
+    }
+
+    /// The values of the records that a broker's replica holds from `from` on, as text.
+    pub fn values(&self, broker: i32, name: &str, from: i64) -> Vec<String> {
+        let log = &self.partition(broker, name).expect("a replica").log;
+        let records = log.records_between(Offset(from), log.log_end_offset()).expect("sound batches");
+        let text = |value: bytes::Bytes| String::from_utf8_lossy(&value).into_owned();
+        records.into_iter().map(|record| record.value.map(text).unwrap_or_default()).collect()
+    }
+
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &TraceEntry> {
+        self.world.trace().entries()
+    }
+
+    pub fn events(&self) -> impl DoubleEndedIterator<Item = &Event> {
+        self.entries().map(|entry| &entry.event)
+    }
+
+    /// When the first event that fits happened, in milliseconds.
+    pub fn time_of(&self, what: &str, fits: impl Fn(&Event) -> bool) -> i64 {
+        let found = self.entries().find(|entry| fits(&entry.event));
+        found.unwrap_or_else(|| panic!("did not happen: {what}\n{}", self.report())).key.time.ms()
+    }
+
+    pub fn report(&self) -> String {
+        let mut text = format!("seed {} digest {:016x}\n", self.world.seed(), self.world.digest());
+        let last: Vec<_> = self.entries().rev().take(40).collect();
+        for entry in last.into_iter().rev() {
+            text.push_str(&format!("{} {:?}\n", entry.key.time, entry.event));
+        }
+        text
+    }
+}

@@ -1,0 +1,11 @@
+//! Worked examples and rules as scenarios: a cluster, a few acts, and what must be seen.
+#![cfg(not(target_arch = "wasm32"))]
+
+mod dsl;
+
+mod bad_input;
+mod connections;
+mod delivery;
+mod determinism;
+mod groups;
+mod replication;
