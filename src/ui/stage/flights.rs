@@ -14,7 +14,7 @@ use super::paths::{Curve, Frame, between_cards, between_rows, through_margin};
 use crate::kafka::time::Time;
 use crate::kafka::types::NodeId;
 use crate::ui::store::Shown;
-use crate::view::model::{Flight, FlightKind, Model, Role};
+use crate::view::model::{Flight, FlightKind, Health, Model, Role};
 
 const CANVAS_ID: &str = "flights";
 /// A scene narrower than this has one column of cards.
@@ -278,7 +278,8 @@ fn pairs(model: &Model) -> Vec<(NodeId, NodeId)> {
         let leaders = leads(&|topic, _| topic == &*producer.topic);
         pairs.extend(leaders.into_iter().map(|broker| (producer.node, broker)));
     }
-    for consumer in model.groups.iter().flat_map(|group| group.members.iter()) {
+    let consumers = model.groups.iter().flat_map(|group| group.members.iter());
+    for consumer in consumers.filter(|consumer| consumer.health != Health::Dead) {
         let leaders = leads(&|topic, partition| {
             consumer.owned.iter().any(|tp| tp.topic.as_str() == topic && tp.partition == partition)
         });

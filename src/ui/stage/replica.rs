@@ -136,7 +136,7 @@ fn standing(view: &ReplicaView) -> String {
         (Some(why), _) => why.to_string(),
         (None, Role::Leader) => {
             let ids: Vec<String> = view.in_sync.iter().map(ToString::to_string).collect();
-            format!("in sync {}", ids.join(" "))
+            format!("in sync {}", ids.join(", "))
         }
         (None, Role::Follower) => String::new(),
     }
@@ -164,11 +164,16 @@ fn tail(view: &ReplicaView, axis: Axis, chosen: Option<Offset>) -> Html {
                 }) }
             </g>
             <g key="marks">
+                if view.log_end.0 < axis.start {
+                    <text class="far" y={(CELL_TOP + 13).to_string()}>{ format!("‹ ends {} before", axis.start - view.log_end.0) }</text>
+                }
                 if view.log_start.0 > axis.start {
                     { mark("log-start", start) }
                 }
-                { mark("leo", leo) }
-                { mark("hw", hw) }
+                if view.log_end.0 >= axis.start {
+                    { mark("leo", leo) }
+                    { mark("hw", hw) }
+                }
             </g>
             <g key="flags">
                 { for view.flags.iter().map(|each| flag(each, axis)) }
@@ -178,7 +183,10 @@ fn tail(view: &ReplicaView, axis: Axis, chosen: Option<Offset>) -> Html {
 }
 
 fn flag(flag: &Flag, axis: Axis) -> Html {
-    let text = short(&flag.owner);
+    let text = match flag.offset.0 < axis.start {
+        true => format!("‹{}", short(&flag.owner)),
+        false => short(&flag.owner),
+    };
     let width = text.chars().count() as i64 * LETTER + 8;
     let x = axis.x(flag.offset) - 1;
     // A position is never before what is committed: pointing away from each other, the two never overlap.
