@@ -72,7 +72,10 @@ impl Run {
             pace: Pace::default(),
             mode: Mode::Opening,
             reason: "opening",
+<<<<<<< HEAD
             heard: 0,
+=======
+>>>>>>> 46ace75f6470501cc5482ab7576086b9c27e4394
         })
     }
 
