@@ -66,12 +66,14 @@ pub fn AddProducer(props: &AddProps) -> Html {
             <label key="name">{ "Name" }<input name="name" required={true} value={name} /></label>
             <label key="topic">{ "Topic" }
                 <select name="topic">
-                    { for topics.iter().map(|topic| html! { <option key={&**topic}>{ topic.as_ref() }</option> }) }
+                    { for topics.iter().enumerate().map(|(index, topic)| html! {
+                        <option key={&**topic} selected={index == 0}>{ topic.as_ref() }</option>
+                    }) }
                 </select>
             </label>
             <label key="rate">{ "Rate" }<input name="rate" required={true} value="4/s" /></label>
             <label key="acks">{ "acks" }
-                <select name="acks"><option>{ "all" }</option><option>{ "1" }</option><option>{ "0" }</option></select>
+                <select name="acks"><option selected={true}>{ "all" }</option><option>{ "1" }</option><option>{ "0" }</option></select>
             </label>
             { refusal }
             <div key="buttons" class="dialog-buttons">

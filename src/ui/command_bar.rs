@@ -36,7 +36,7 @@ pub fn CommandBar(props: &CommandBarProps) -> Html {
     let (class, text) = match answer.as_deref() {
         None => ("answer", String::new()),
         Some(answer) => match &answer.refusal {
-            None => ("answer done", format!("Done: {}", answer.text)),
+            None => ("answer", format!("Given: {}", answer.text)),
             Some(reason) => ("answer refused", format!("Refused: {}. {reason}", answer.text)),
         },
     };

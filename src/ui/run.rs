@@ -4,6 +4,7 @@
 
 use std::rc::Rc;
 
+use crate::kafka::event::Event;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::lab::pace::{self, FLIGHTS_UP_TO, Pace, Step, StopsAt};
@@ -18,7 +19,9 @@ const BUDGET_MS: f64 = 4.0;
 /// Events between two looks at the clock.
 const EVENTS_AT_ONCE: u64 = 32;
 /// "Run to the next change" gives up after this much virtual time.
-const LONGEST_SEARCH_MS: i64 = 600_000;
+const LONGEST_SEARCH_MS: i64 = 120_000;
+/// As [`BUDGET_MS`], while there is nothing to look at.
+const UNSEEN_BUDGET_MS: f64 = 12.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
@@ -50,6 +53,8 @@ pub struct Run {
     pace: Pace,
     mode: Mode,
     reason: &'static str,
+    /// Events of the trace that were looked through for refusals.
+    heard: u64,
 }
 
 impl Run {
@@ -65,6 +70,7 @@ impl Run {
             pace: Pace::default(),
             mode: Mode::Opening,
             reason: "opening",
+            heard: 0,
         })
     }
 
@@ -88,11 +94,13 @@ impl Run {
             Mode::Paused => Mode::Playing,
             Mode::Opening | Mode::Playing | Mode::ToNextChange { .. } => Mode::Paused,
         };
+        self.reason = "paused";
     }
 
     /// Takes one event from the queue.
     pub fn step(&mut self) {
         self.mode = Mode::Paused;
+        self.reason = "paused";
         self.session.step();
     }
 
@@ -114,6 +122,20 @@ impl Run {
         self.session.command(text).map_err(|failure| sentence(&failure))
     }
 
+    /// A command that Kafka has refused since the last look, and why.
+    pub fn take_refusal(&mut self) -> Option<(String, String)> {
+        let trace = self.session.world().trace();
+        let new = trace.since(self.heard);
+        self.heard = trace.len_ever();
+        let refusals = new.filter_map(|entry| match &entry.event {
+            Event::CommandRefused { text, error, message } => {
+                Some((text.clone(), format!("{}: {message}", error.name())))
+            }
+            _ => None,
+        });
+        refusals.last()
+    }
+
     /// The commands so far, one a line.
     pub fn journal(&self) -> String {
         let lines =
@@ -125,7 +147,7 @@ impl Run {
     pub fn go_on(&mut self, elapsed_ms: f64, clock: &dyn Fn() -> f64) -> bool {
         match self.mode {
             Mode::Paused => {
-                self.reason = self.pace.frame(0.0, &self.session.situation()).reason.text();
+                self.pace.frame(0.0, &self.session.situation());
                 false
             }
             Mode::Playing => {
@@ -148,13 +170,15 @@ impl Run {
         self.reason = frame.reason.text();
         let target = self.session.now().plus_us(frame.virtual_us);
         // A frame that comes upon something worth seeing ends there, and the next one is slow.
-        if self.run_to(target, frame.stops_at(), clock) == Stop::OutOfEvents {
+        if self.run_to(target, frame.stops_at(), BUDGET_MS, clock) == Stop::OutOfEvents {
             self.reason = "as fast as this machine can";
         }
     }
 
     fn come_up(&mut self, clock: &dyn Fn() -> f64) {
-        if self.run_to(self.session.scenario().start, StopsAt::Nothing, clock) == Stop::Reached {
+        if self.run_to(self.session.scenario().start, StopsAt::Nothing, UNSEEN_BUDGET_MS, clock)
+            == Stop::Reached
+        {
             self.session.look_anew();
             self.mode = Mode::Playing;
         }
@@ -162,17 +186,19 @@ impl Run {
 
     fn search(&mut self, deadline: Time, clock: &dyn Fn() -> f64) {
         self.reason = "running to the next change";
-        let until_ms = clock() + BUDGET_MS;
+        let until_ms = clock() + UNSEEN_BUDGET_MS;
         while clock() < until_ms {
-            if self.session.run_to_next_change(EVENTS_AT_ONCE) || self.session.now() >= deadline {
+            let found = self.session.run_to_next_change(EVENTS_AT_ONCE);
+            if found || self.session.now() >= deadline {
                 self.mode = Mode::Paused;
+                self.reason = if found { "at the next change" } else { "nothing new in two minutes" };
                 return;
             }
         }
     }
 
-    fn run_to(&mut self, target: Time, stops_at: StopsAt, clock: &dyn Fn() -> f64) -> Stop {
-        let until_ms = clock() + BUDGET_MS;
+    fn run_to(&mut self, target: Time, stops_at: StopsAt, budget_ms: f64, clock: &dyn Fn() -> f64) -> Stop {
+        let until_ms = clock() + budget_ms;
         loop {
             let stop = self.session.run(target, EVENTS_AT_ONCE, stops_at);
             if stop != Stop::OutOfEvents || clock() >= until_ms {

@@ -21,7 +21,7 @@ use crate::view::model::{Focus, Model};
 /// A number that ticks is published this often, in milliseconds.
 const TICK_MS: f64 = 100.0;
 
-/// What came of a command.
+/// What came of the last command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub text: Rc<str>,
@@ -193,6 +193,11 @@ impl State {
     fn go_on(&mut self, real_ms: f64) {
         let elapsed_ms = real_ms - self.last_frame_ms.replace(real_ms).unwrap_or(real_ms);
         self.dirty |= self.run.go_on(elapsed_ms, &now_ms);
+        // What the cluster itself has to decide is refused later than the command was given.
+        if let Some((text, refusal)) = self.run.take_refusal() {
+            self.answer = Some(Rc::new(Answer { text: Rc::from(text), refusal: Some(Rc::from(refusal)) }));
+            self.urgent = true;
+        }
     }
 
     fn publication(&mut self, real_ms: f64, before: &Shown) -> Option<Shown> {

@@ -137,7 +137,8 @@ pub fn group_view(
     let group = coordinator.map(|(_, group)| group);
     let lives = |member: &Member| consumers.iter().any(|source| source.client.spec().name == member.client);
     let gone = group.into_iter().flat_map(|group| group.members.values()).filter(|member| !lives(member));
-    let members = members.chain(gone.map(|member| gone_view(member, now)));
+    let mut members: Vec<ConsumerView> = members.chain(gone.map(|member| gone_view(member, now))).collect();
+    members.sort_by(|a, b| a.name.cmp(&b.name));
     let members = keep_list(before.map(|view| &view.members), members, |a, b| a.name == b.name);
     GroupView {
         id: id.clone(),
