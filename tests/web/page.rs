@@ -94,11 +94,16 @@ async fn the_page_runs_loses_a_leader_and_takes_another_consumer() {
     let leads = |name: &str| name.starts_with("orders-0 on broker ") && name.contains(", leader, epoch 1,");
     let new = broker_in(&until("orders-0 has another leader", leads).await);
     assert_ne!(new, old);
-    assert!(find(|name| name.starts_with(&format!("Broker {old} in rack ")) && name.contains(", dead,")).is_some());
+    assert!(
+        find(|name| name.starts_with(&format!("Broker {old} in rack ")) && name.contains(", dead,"))
+            .is_some()
+    );
 
     named("add a consumer to billing").click();
     let owns = |who: &'static str, what: &'static str| {
-        move |name: &str| name.starts_with(&format!("Consumer {who}, ")) && name.contains(&format!("owns {what},"))
+        move |name: &str| {
+            name.starts_with(&format!("Consumer {who}, ")) && name.contains(&format!("owns {what},"))
+        }
     };
     until("consumer-a owns one partition", owns("consumer-a", "orders-0")).await;
     until("consumer-b owns one partition", owns("consumer-b", "orders-1")).await;
