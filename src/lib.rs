@@ -10,12 +10,14 @@
 //! - [`sim`]: virtual time, the network and its faults, processes, the trace and the digest.
 //! - [`lab`]: what a person works with. Scenario files, commands, sessions, the narrator, the pace.
 //! - [`view`]: a session as a view model, and the words for it.
-//! - `ui`: the page, with the feature `web`.
+//! - `ui`: the page; `api`: the sandbox for JavaScript. Both with the feature `web`.
 
 pub mod kafka;
 pub mod client;
 pub mod sim;
 pub mod lab;
 pub mod view;
+#[cfg(feature = "web")]
+pub mod api;
 #[cfg(feature = "web")]
 pub mod ui;

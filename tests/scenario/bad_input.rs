@@ -20,14 +20,20 @@ fn check_refused(c: &mut Cluster, command: Command, error: Option<ErrorCode>, wo
 fn commands_that_name_nothing_or_come_at_the_wrong_time_are_refused_at_once() {
     let mut c = cluster(3).topic("t", 1, 3, &[]);
     let broker = |id| Target::Broker(BrokerId(id));
-    check_refused(&mut c, Command::Kill(broker(9)), Some(ErrorCode::BrokerNotAvailable), "there is no broker 9");
+    check_refused(
+        &mut c,
+        Command::Kill(broker(9)),
+        Some(ErrorCode::BrokerNotAvailable),
+        "there is no broker 9",
+    );
     check_refused(&mut c, Command::Start(broker(1)), None, "is running already");
     check_refused(&mut c, Command::Thaw(broker(1)), None, "is not frozen");
     check_refused(&mut c, Command::Crash("nobody".into()), None, "there is no client nobody");
     check_refused(&mut c, Command::Pause("admin".into()), None, "there is no client admin");
     let twice = Command::AddBroker { broker: BrokerId(1), rack: None };
     check_refused(&mut c, twice, Some(ErrorCode::DuplicateBrokerRegistration), "broker 1 exists");
-    let not_yet = Command::SetTopicConfig { topic: "t".into(), key: "retention.ms".into(), value: Some("1".into()) };
+    let not_yet =
+        Command::SetTopicConfig { topic: "t".into(), key: "retention.ms".into(), value: Some("1".into()) };
     check_refused(&mut c, not_yet, None, "retention.ms is a config of Kafka that has no effect here yet");
     c.kill(2);
     check_refused(&mut c, Command::Kill(broker(2)), None, "is not running");
@@ -37,9 +43,11 @@ fn commands_that_name_nothing_or_come_at_the_wrong_time_are_refused_at_once() {
 /// Refused by the controller, as Kafka refuses it.
 fn check_error(c: &mut Cluster, command: Command, expected: ErrorCode) {
     c.give(command);
-    c.until_event("the refusal comes back", 5_000, |event| {
-        matches!(event, Event::CommandRefused { error, .. } if *error == expected)
-    });
+    c.until_event(
+        "the refusal comes back",
+        5_000,
+        |event| matches!(event, Event::CommandRefused { error, .. } if *error == expected),
+    );
 }
 
 #[test]

@@ -16,7 +16,9 @@ fn ten_records() -> Cluster {
 }
 
 fn processed(c: &Cluster, offset: i64) -> usize {
-    let done = c.events().filter(|event| matches!(event, Event::Processed { offset: Offset(o), .. } if *o == offset));
+    let done = c
+        .events()
+        .filter(|event| matches!(event, Event::Processed { offset: Offset(o), .. } if *o == offset));
     done.count()
 }
 
@@ -27,7 +29,11 @@ fn ex_16_a_crash_before_the_commit_makes_the_next_member_do_it_again() {
     c.consumer("first", "g", &["t"], &["poll", "process 500ms"], config);
     c.until("records 0 to 6 are processed", 30_000, |c| processed(c, 6) == 1);
     let owned = c.consumer_state("first").subscription().owned()[&tp("t-0")];
-    assert_eq!(owned.position().map(|position| position.offset), Some(Offset(10)), "R-CONS-5: poll() returned all ten");
+    assert_eq!(
+        owned.position().map(|position| position.offset),
+        Some(Offset(10)),
+        "R-CONS-5: poll() returned all ten"
+    );
     assert_eq!(owned.committed, None, "R-CONS-17: auto-commit waits for the next poll()");
     c.give(Command::Crash("first".into()));
     c.consumer("second", "g", &["t"], &["poll", "process 500ms"], config);
@@ -76,7 +82,10 @@ fn auto_commit_happens_inside_poll_and_holds_what_earlier_polls_returned() {
             _ => None,
         })
         .collect();
-    assert!(returned.contains(&committed.expect("seen")), "R-CONS-19: what was returned, not what was fetched");
+    assert!(
+        returned.contains(&committed.expect("seen")),
+        "R-CONS-19: what was returned, not what was fetched"
+    );
 }
 
 #[test]
@@ -111,7 +120,8 @@ fn an_idempotent_producer_leaves_each_record_once_and_in_order_through_a_leader_
 
 /// The record's own number, in its value's text.
 fn number(value: &str) -> i64 {
-    let digits: String = value.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
+    let digits: String =
+        value.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
     digits.parse().unwrap_or_else(|_| panic!("no number in {value}"))
 }
 
@@ -122,8 +132,8 @@ fn with_acks_0_nobody_learns_that_a_record_was_refused() {
     c.send("p", 3);
     c.run_ms(500);
     assert_eq!(c.values(1, "t-0", 0).len(), 3);
-    let unknown = c.events().filter(|event| {
-        matches!(event, Event::BatchAcknowledged { base_offset: Offset::UNKNOWN, .. })
-    });
+    let unknown = c
+        .events()
+        .filter(|event| matches!(event, Event::BatchAcknowledged { base_offset: Offset::UNKNOWN, .. }));
     assert!(unknown.count() >= 1, "R-REPL-29: done when it is sent, with no offset");
 }

@@ -48,7 +48,13 @@ pub fn cluster_with(brokers: i32, config: WorldConfig) -> Cluster {
 }
 
 impl Cluster {
-    pub fn topic(mut self, name: &str, partitions: i32, replication_factor: i16, pairs: &[(&str, &str)]) -> Self {
+    pub fn topic(
+        mut self,
+        name: &str,
+        partitions: i32,
+        replication_factor: i16,
+        pairs: &[(&str, &str)],
+    ) -> Self {
         let topic = Topic::new(name);
         self.give(Command::CreateTopic { topic, partitions, replication_factor, config: config(pairs) });
         self.run_ms(1_000);
@@ -113,7 +119,14 @@ impl Cluster {
         self.give(Command::Pause(name.into()));
     }
 
-    pub fn consumer(&mut self, name: &str, group: &str, topics: &[&str], program: &[&str], pairs: &[(&str, &str)]) {
+    pub fn consumer(
+        &mut self,
+        name: &str,
+        group: &str,
+        topics: &[&str],
+        program: &[&str],
+        pairs: &[(&str, &str)],
+    ) {
         let topics = topics.iter().copied().map(Topic::new).collect();
         let program = Line::parse_program(program).expect("a program");
         let (name, group) = (name.into(), group.into());
@@ -134,7 +147,9 @@ impl Cluster {
     /// Steps until an event that fits has happened, and returns its time in milliseconds.
     pub fn until_event(&mut self, what: &str, limit_ms: i64, fits: impl Fn(&Event) -> bool) -> i64 {
         let seen = self.world.trace().len_ever();
-        let found = |c: &Cluster| c.world.trace().since(seen).find(|entry| fits(&entry.event)).map(|e| e.key.time.ms());
+        let found = |c: &Cluster| {
+            c.world.trace().since(seen).find(|entry| fits(&entry.event)).map(|e| e.key.time.ms())
+        };
         self.until(what, limit_ms, |c| found(c).is_some());
         found(self).expect("just seen")
     }

@@ -75,23 +75,28 @@ fn ex_18_an_eager_rebalance_commits_revokes_and_hands_over_at_the_commit() {
     assert_eq!([owned(&c, "c1"), owned(&c, "c2")], [["t-0"], ["t-1"]]);
     // Place in the trace and time.
     let since = |fits: &dyn Fn(&Event) -> bool| {
-        let fits = |entry: &glassbroker::sim::TraceEntry| entry.key.time.ms() >= joined_at && fits(&entry.event);
+        let fits =
+            |entry: &glassbroker::sim::TraceEntry| entry.key.time.ms() >= joined_at && fits(&entry.event);
         let found = c.entries().enumerate().find(|(_, entry)| fits(entry));
         let (place, entry) = found.unwrap_or_else(|| panic!("did not happen\n{}", c.report()));
         (place, entry.key.time.ms())
     };
     let c1 = ClientName::new("c1");
     let rebalance = since(&|event| matches!(event, Event::RebalanceStarted { .. }));
-    let committed = since(&|event| matches!(event, Event::CommitConfirmed { client, automatic: true, .. } if *client == c1));
-    let revoked = since(&|event| {
-        matches!(event, Event::PartitionsRevoked { client, reason: RevokeReason::Rebalance, .. } if *client == c1)
-    });
+    let committed = since(
+        &|event| matches!(event, Event::CommitConfirmed { client, automatic: true, .. } if *client == c1),
+    );
+    let revoked = since(
+        &|event| matches!(event, Event::PartitionsRevoked { client, reason: RevokeReason::Rebalance, .. } if *client == c1),
+    );
     let rejoined = since(&|event| matches!(event, Event::JoinSent { client, .. } if *client == c1));
     assert!(rebalance < committed && committed < revoked && revoked < rejoined, "R-GRP-29\n{}", c.report());
     let heard_ms = committed.1 - rebalance.1;
     assert!(heard_ms <= 3_100, "R-GRP-23: it hears of it by its next heartbeat: {heard_ms}");
     let start = c.events().rev().find_map(|event| match event {
-        Event::PositionSet { client, tp: p, offset, .. } if client.as_str() == "c2" && *p == tp("t-1") => Some(*offset),
+        Event::PositionSet { client, tp: p, offset, .. } if client.as_str() == "c2" && *p == tp("t-1") => {
+            Some(*offset)
+        }
         _ => None,
     });
     assert_eq!(start, Some(other), "c2 starts where c1 committed");
@@ -100,7 +105,11 @@ fn ex_18_an_eager_rebalance_commits_revokes_and_hands_over_at_the_commit() {
 #[test]
 fn ex_18_a_member_stuck_beyond_max_poll_interval_leaves_and_its_late_commit_fails() {
     let mut c = written(2, 20);
-    let slow = &[("max.poll.interval.ms", "10000"), ("auto.offset.reset", "earliest"), ("enable.auto.commit", "false")];
+    let slow = &[
+        ("max.poll.interval.ms", "10000"),
+        ("auto.offset.reset", "earliest"),
+        ("enable.auto.commit", "false"),
+    ];
     c.consumer("stuck", "g", &["t"], &["poll", "process 5s", "commit"], slow);
     c.until("stuck owns both", 10_000, |c| owned(c, "stuck") == ["t-0", "t-1"]);
     c.consumer("c2", "g", &["t"], &["poll", "process 1ms"], EARLIEST);
@@ -108,9 +117,11 @@ fn ex_18_a_member_stuck_beyond_max_poll_interval_leaves_and_its_late_commit_fail
         matches!(event, Event::MemberRemoved { client, reason: MemberRemoval::Left, .. } if client.as_str() == "stuck")
     });
     c.until("c2 owns everything", 10_000, |c| owned(c, "c2") == ["t-0", "t-1"]);
-    let failed = c.until_event("the late commit fails (R-CONS-22)", 120_000, |event| {
-        matches!(event, Event::CommitFailed { client, .. } if client.as_str() == "stuck")
-    });
+    let failed = c.until_event(
+        "the late commit fails (R-CONS-22)",
+        120_000,
+        |event| matches!(event, Event::CommitFailed { client, .. } if client.as_str() == "stuck"),
+    );
     assert!(failed > 0);
     let error = c.events().find_map(|event| match event {
         Event::CommitFailed { error, .. } => Some(*error),
@@ -133,7 +144,10 @@ fn a_crashed_member_is_missed_when_its_session_ends_and_a_closed_one_at_once() {
         matches!(event, Event::MemberRemoved { reason: MemberRemoval::SessionExpired, .. })
     });
     let silence_ms = removed - crashed;
-    assert!((42_000..=45_100).contains(&silence_ms), "R-GRP-21: session.timeout.ms after its last heartbeat: {silence_ms}");
+    assert!(
+        (42_000..=45_100).contains(&silence_ms),
+        "R-GRP-21: session.timeout.ms after its last heartbeat: {silence_ms}"
+    );
     c.until("a owns both", 10_000, |c| owned(c, "a").len() == 2);
     c.consumer("d", "g", &["t"], &["poll"], EARLIEST);
     c.until("d owns one", 10_000, |c| owned(c, "d").len() == 1);
@@ -161,22 +175,30 @@ fn the_group_and_its_offsets_move_with_the_coordinator() {
     let old = home(&c);
     let committed = |c: &Cluster, broker: BrokerId| {
         let groups = c.world.broker(broker).expect("it runs").groups();
-        let offset = |p: &str| groups.committed_offset(&GroupId::new("billing"), &tp(p)).map(|value| value.offset);
+        let offset =
+            |p: &str| groups.committed_offset(&GroupId::new("billing"), &tp(p)).map(|value| value.offset);
         (offset("t-0"), offset("t-1"))
     };
     let before = committed(&c, old);
     assert!(before.0.is_some() || before.1.is_some(), "something was committed");
     c.kill(old.0);
-    c.until_event("the new coordinator has read the log", 15_000, |event| {
-        matches!(event, Event::CoordinatorLoaded { partition: 9, groups, .. } if groups.len() == 1)
-    });
+    c.until_event(
+        "the new coordinator has read the log",
+        15_000,
+        |event| matches!(event, Event::CoordinatorLoaded { partition: 9, groups, .. } if groups.len() == 1),
+    );
     let new = home(&c);
     assert_ne!(new, old);
     assert_eq!(committed(&c, new), before, "R-GRP-4: the state is a replay of the log");
     c.run_ms(10_000);
-    let group = c.world.broker(new).and_then(|broker| broker.groups().group(&GroupId::new("billing")).cloned());
+    let group =
+        c.world.broker(new).and_then(|broker| broker.groups().group(&GroupId::new("billing")).cloned());
     let group = group.expect("the group is there");
-    assert_eq!((group.state, group.generation), (GroupState::Stable, Generation(1)), "and nobody had to join again");
+    assert_eq!(
+        (group.state, group.generation),
+        (GroupState::Stable, Generation(1)),
+        "and nobody had to join again"
+    );
 }
 
 #[test]

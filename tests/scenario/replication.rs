@@ -55,7 +55,10 @@ fn ex_1_the_high_watermark_moves_when_the_slowest_in_sync_follower_asks_for_more
     });
     for entry in followers {
         let lag_ms = entry.key.time.ms() - advanced;
-        assert!((1..=510).contains(&lag_ms), "an idle follower learns of it within its wait of 500 ms: {lag_ms}");
+        assert!(
+            (1..=510).contains(&lag_ms),
+            "an idle follower learns of it within its wait of 500 ms: {lag_ms}"
+        );
     }
     let acked = c.time_of("ack of offset 10", |event| {
         matches!(event, Event::BatchAcknowledged { base_offset: Offset(10), .. })
@@ -80,14 +83,20 @@ fn ex_2_a_follower_that_stops_fetching_leaves_after_the_lag_time_and_the_retry_i
     c.until_event("the repeated batch is recognised (R-PROD-25)", 2_000, |event| {
         matches!(event, Event::DuplicateBatch { base_offset: Offset(10), .. })
     });
-    let proposed = c.until_event("the leader proposes a smaller set", 20_000, |event| {
-        matches!(event, Event::IsrChangeProposed { out_of_sync, .. } if *out_of_sync == ids(&[3]))
-    });
+    let proposed = c.until_event(
+        "the leader proposes a smaller set",
+        20_000,
+        |event| matches!(event, Event::IsrChangeProposed { out_of_sync, .. } if *out_of_sync == ids(&[3])),
+    );
     let lag_ms = proposed - caught_up;
-    assert!((30_000..=45_700).contains(&lag_ms), "R-REPL-21: between 30 and 45 s after it last caught up: {lag_ms}");
+    assert!(
+        (30_000..=45_700).contains(&lag_ms),
+        "R-REPL-21: between 30 and 45 s after it last caught up: {lag_ms}"
+    );
     c.run_ms(1_000);
     assert_eq!(c.registration("t-0"), "1 e0 isr[1,2]");
-    let answer = c.events().find(|event| matches!(event, Event::BatchAcknowledged { base_offset: Offset(10), .. }));
+    let answer =
+        c.events().find(|event| matches!(event, Event::BatchAcknowledged { base_offset: Offset(10), .. }));
     assert!(answer.is_some(), "the retry is answered with the first offset\n{}", c.report());
     assert_eq!(c.values(1, "t-0", 10).len(), 1, "the log holds one copy");
 }
@@ -105,7 +114,9 @@ fn ex_3_a_dead_follower_is_removed_by_the_controller_when_its_session_ends() {
     let silence_ms = fenced - contact;
     assert!((9_001..=10_126).contains(&silence_ms), "R-REPL-52: {silence_ms}");
     let shrunk = c.events().find_map(|event| match event {
-        Event::IsrShrunk { tp: p, removed, isr, reason, .. } if *p == tp("t-0") => Some((removed, isr, *reason)),
+        Event::IsrShrunk { tp: p, removed, isr, reason, .. } if *p == tp("t-0") => {
+            Some((removed, isr, *reason))
+        }
         _ => None,
     });
     assert_eq!(shrunk, Some((&ids(&[3]), &ids(&[1, 2]), ChangeReason::BrokerFenced)));
@@ -219,7 +230,9 @@ fn a_dead_leader_is_followed_by_an_in_sync_replica_and_writes_go_on() {
     let mut c = ten_records(&[("min.insync.replicas", "2")]);
     c.kill(1);
     c.send("p", 1);
-    c.until("broker 2 leads under a new epoch (R-REPL-42)", 12_000, |c| c.registration("t-0") == "2 e1 isr[2,3]");
+    c.until("broker 2 leads under a new epoch (R-REPL-42)", 12_000, |c| {
+        c.registration("t-0") == "2 e1 isr[2,3]"
+    });
     c.until_event("the record is acknowledged by the new leader", 5_000, |event| {
         matches!(event, Event::BatchAcknowledged { base_offset: Offset(10), .. })
     });
@@ -236,6 +249,7 @@ fn a_frozen_broker_is_fenced_and_comes_back_under_its_old_registration() {
     c.run_ms(500);
     c.give(Command::Thaw(Target::Broker(BrokerId(3))));
     c.until("broker 3 is in again", 10_000, |c| c.registration("t-0") == "1 e0 isr[1,2,3]");
-    let registered = c.events().filter(|event| matches!(event, Event::BrokerRegistered { broker: BrokerId(3), .. }));
+    let registered =
+        c.events().filter(|event| matches!(event, Event::BrokerRegistered { broker: BrokerId(3), .. }));
     assert_eq!(registered.count(), 1, "the same process, the same broker epoch");
 }

@@ -140,16 +140,14 @@ fn topic_name(field: Field) -> Read<Topic> {
     }
 }
 
-/// A name that a command can say too.
+/// A name of a sensible length.
 fn name<'a>(field: Field<'a>) -> Read<&'a str> {
     let name = field.text()?;
     if name.trim().is_empty() {
         return Err(field.error(format!("{} is not empty", field.key)));
     }
-    if name.chars().any(char::is_control) || name.chars().count() > 100 {
-        return Err(
-            field.error(format!("{} has at most 100 characters and no control characters", field.key))
-        );
+    if name.chars().count() > 100 {
+        return Err(field.error(format!("{} has at most 100 characters", field.key)));
     }
     Ok(name)
 }

@@ -118,6 +118,10 @@ impl<'a> Section<'a> {
                     return Err(ScenarioError::at(self.source, value.span().start, reason));
                 }
             };
+            if key.get_ref().chars().chain(text.chars()).any(char::is_control) {
+                let reason = "a config has no control characters";
+                return Err(ScenarioError::at(self.source, key.span().start, reason));
+            }
             configs.values.insert(key.get_ref().to_string(), text);
             configs.places.insert(key.get_ref().to_string(), key.span().start);
         }
@@ -157,9 +161,15 @@ impl<'a> Field<'a> {
         self.error(format!("{} is {expected}, not {}", self.key, kind(self.value.get_ref())))
     }
 
+    /// A text that a command can say too.
     pub fn text(&self) -> Read<&'a str> {
         match self.value.get_ref() {
-            DeValue::String(text) => Ok(text),
+            DeValue::String(text) => match text.chars().find(|c| c.is_control()) {
+                Some(c) => {
+                    Err(self.error(format!("{} has a control character, U+{:04X}", self.key, u32::from(c))))
+                }
+                None => Ok(text),
+            },
             _ => Err(self.wrong("a text in quotes")),
         }
     }

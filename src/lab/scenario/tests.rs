@@ -280,11 +280,19 @@ fn rates_keys_and_programs_are_checked() {
         "line 16, column 11: line 2: \"sleep\" is none of: poll, poll 250ms, process 20ms, commit",
     );
     check(15, "group = \"\"", "line 15, column 9: group is not empty");
+    check(15, "group = \"a\\u0000\"", "line 15, column 9: group has a control character, U+0000");
     check(
-        15,
-        "group = \"a\\u0000\"",
-        "line 15, column 9: group has at most 100 characters and no control characters",
+        12,
+        "topic = \"orders\"\nvalue = \"a\\nb\"",
+        "line 13, column 9: value has a control character, U+000A",
     );
+    check(
+        12,
+        "topic = \"orders\"\nconfig = { acks = \"\\t1\" }",
+        "line 13, column 12: a config has no control characters",
+    );
+    let long = format!("group = \"{}\"", "x".repeat(101));
+    check(15, &long, "line 15, column 9: group has at most 100 characters");
 }
 
 #[test]

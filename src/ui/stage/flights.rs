@@ -18,7 +18,7 @@ use crate::view::model::{Flight, FlightKind, Health, Model, Role};
 
 const CANVAS_ID: &str = "flights";
 /// A scene narrower than this has one column of cards.
-const ONE_COLUMN: f64 = 560.0;
+const ONE_COLUMN: f64 = 745.0;
 
 #[component]
 pub fn Flights() -> Html {

@@ -17,14 +17,15 @@ const CELL_TOP: i64 = 15;
 const CELL_HEIGHT: i64 = 18;
 /// The axis moves by this many cells at a time, so that cells mostly stand still.
 const BLOCK: i64 = 4;
-/// Room beyond the last cell for its marker.
-const MARGIN: i64 = 6;
+/// Room before the first cell for its marker, and beyond the last one for its marker and flag.
+const LEFT: i64 = 2;
+const RIGHT: i64 = 16;
 /// Width of a letter on a flag.
 const LETTER: i64 = 6;
 
 /// How many cells fit into `width` CSS pixels.
 pub fn slots(width: i32) -> u16 {
-    let slots = (i64::from(width) - MARGIN) / STEP;
+    let slots = (i64::from(width) - LEFT - RIGHT) / STEP;
     u16::try_from(slots.clamp(BLOCK + 1, 200)).unwrap_or(u16::MAX)
 }
 
@@ -46,7 +47,7 @@ impl Axis {
 
     /// The left edge of an offset's cell; offsets before the axis stand at its edge.
     fn x(self, offset: Offset) -> i64 {
-        (offset.0 - self.start).clamp(0, self.slots) * STEP
+        LEFT + (offset.0 - self.start).clamp(0, self.slots) * STEP
     }
 
     fn shows(self, offset: Offset) -> bool {
@@ -54,7 +55,7 @@ impl Axis {
     }
 
     fn width(self) -> i64 {
-        self.slots * STEP + MARGIN
+        LEFT + self.slots * STEP + RIGHT
     }
 }
 

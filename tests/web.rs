@@ -1,0 +1,9 @@
+//! In the browser: the same run as natively, the JavaScript class, the page itself.
+#![cfg(target_arch = "wasm32")]
+
+#[path = "web/digest.rs"]
+mod digest;
+#[path = "web/sandbox.rs"]
+mod sandbox;
+
+wasm_bindgen_test::wasm_bindgen_test_configure!(run_in_browser);
