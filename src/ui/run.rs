@@ -7,7 +7,7 @@ use std::rc::Rc;
 use crate::kafka::event::Event;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
-use crate::lab::pace::{self, Pace, Reason, Step};
+use crate::lab::pace::{self, FLIGHTS_UP_TO, Pace, Step, StopsAt};
 use crate::lab::scenario::ScenarioError;
 use crate::lab::session::{CommandFailure, Options, Session, Stop};
 use crate::sim::Refusal;
@@ -22,8 +22,6 @@ const EVENTS_AT_ONCE: u64 = 32;
 const LONGEST_SEARCH_MS: i64 = 120_000;
 /// As [`BUDGET_MS`], while there is nothing to look at.
 const UNSEEN_BUDGET_MS: f64 = 12.0;
-/// Above this speed the eye does not follow a flight.
-const FLIGHTS_UP_TO: f64 = 0.4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
@@ -172,14 +170,15 @@ impl Run {
         self.reason = frame.reason.text();
         let target = self.session.now().plus_us(frame.virtual_us);
         // A frame that comes upon something worth seeing ends there, and the next one is slow.
-        let stops_at_change = frame.reason != Reason::Fixed && !self.shows_flights();
-        if self.run_to(target, stops_at_change, BUDGET_MS, clock) == Stop::OutOfEvents {
+        if self.run_to(target, frame.stops_at(), BUDGET_MS, clock) == Stop::OutOfEvents {
             self.reason = "as fast as this machine can";
         }
     }
 
     fn come_up(&mut self, clock: &dyn Fn() -> f64) {
-        if self.run_to(self.session.scenario().start, false, UNSEEN_BUDGET_MS, clock) == Stop::Reached {
+        if self.run_to(self.session.scenario().start, StopsAt::Nothing, UNSEEN_BUDGET_MS, clock)
+            == Stop::Reached
+        {
             self.session.look_anew();
             self.mode = Mode::Playing;
         }
@@ -198,16 +197,10 @@ impl Run {
         }
     }
 
-    fn run_to(
-        &mut self,
-        target: Time,
-        stops_at_change: bool,
-        budget_ms: f64,
-        clock: &dyn Fn() -> f64,
-    ) -> Stop {
+    fn run_to(&mut self, target: Time, stops_at: StopsAt, budget_ms: f64, clock: &dyn Fn() -> f64) -> Stop {
         let until_ms = clock() + budget_ms;
         loop {
-            let stop = self.session.run(target, EVENTS_AT_ONCE, stops_at_change);
+            let stop = self.session.run(target, EVENTS_AT_ONCE, stops_at);
             if stop != Stop::OutOfEvents || clock() >= until_ms {
                 return stop;
             }

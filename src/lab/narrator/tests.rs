@@ -670,6 +670,36 @@ fn a_coordinator_is_told_when_it_is_another() {
 }
 
 #[test]
+fn a_search_that_finds_the_dead_coordinator_again_and_again_is_told_once() {
+    let lost = || Event::CoordinatorLost {
+        client: name("consumer-a"),
+        group: billing(),
+        error: ErrorCode::NetworkException,
+    };
+    check(
+        &[
+            (1, found("consumer-a", 1)),
+            (2, lost()),
+            (3, found("consumer-a", 1)),
+            (4, lost()),
+            (5, found("consumer-a", 1)),
+            (6, lost()),
+            (7, found("consumer-a", 2)),
+        ],
+        expect![[r#"
+            00:00.001  billing: consumer-a found the coordinator, broker 1 (R-GRP-1, R-GRP-2)
+                Info: It leads the partition of __consumer_offsets that the group's name hashes to.
+            00:00.002  billing: consumer-a has lost the coordinator: NETWORK_EXCEPTION (R-GRP-3)
+                Warn: Its members ask any broker for the new one (FindCoordinator).
+            00:00.003  billing: consumer-a is sent to broker 1 again (R-GRP-2)
+                Info: Until the controller fences it, it leads the partition of __consumer_offsets that keeps the group, so every broker names it. The members go on asking.
+            00:00.007  billing: consumer-a found the coordinator, broker 2 (R-GRP-1, R-GRP-2)
+                Info: It leads the partition of __consumer_offsets that the group's name hashes to.
+        "#]],
+    );
+}
+
+#[test]
 fn a_commit_that_is_refused_or_has_expired_is_told() {
     let (client, error) = (name("consumer-a"), ErrorCode::IllegalGeneration);
     check(
