@@ -127,13 +127,13 @@ impl Run {
         let trace = self.session.world().trace();
         let new = trace.since(self.heard);
         self.heard = trace.len_ever();
-        let refusals = new.filter_map(|entry| match &entry.event {
+        let mut refusals = new.filter_map(|entry| match &entry.event {
             Event::CommandRefused { text, error, message } => {
                 Some((text.clone(), format!("{}: {message}", error.name())))
             }
             _ => None,
         });
-        refusals.last()
+        refusals.next_back()
     }
 
     /// The commands so far, one a line.
