@@ -30,8 +30,9 @@ fn use_submit(on_done: Callback<()>, compose: fn(&HtmlElement) -> String) -> (Ca
     let store = use_store();
     let given = use_state(|| None::<Rc<str>>);
     let answer = use_slice(|shown| shown.answer.clone());
-    let mine = given.as_ref().and_then(|given| answer.filter(|answer: &Rc<Answer>| answer.text == *given));
-    let done = mine.as_ref().is_some_and(|answer| answer.refusal.is_none());
+    let mine =
+        given.as_ref().and_then(|given| answer.filter(|answer: &Rc<Answer>| answer.command() == Some(given)));
+    let done = mine.as_ref().is_some_and(|answer| answer.refusal().is_none());
     use_effect_with(done, move |done| {
         if *done {
             on_done.emit(());
@@ -43,7 +44,7 @@ fn use_submit(on_done: Callback<()>, compose: fn(&HtmlElement) -> String) -> (Ca
         store.command(&text);
         given.set(Some(Rc::from(text)));
     });
-    let refusal = mine.and_then(|answer| answer.refusal.clone());
+    let refusal = mine.and_then(|answer| answer.refusal().cloned());
     let refusal =
         html! { <p key="refusal" class="refusal" role="alert">{ refusal.as_deref().unwrap_or("") }</p> };
     (onsubmit, refusal)

@@ -16,6 +16,8 @@ use crate::sim::Refusal;
 pub const DEFAULT_SCENARIO: &str = include_str!("../../static/scenarios/default.toml");
 /// Time of the reader that one frame may spend on the run, in milliseconds.
 const BUDGET_MS: f64 = 4.0;
+/// How long a measurement takes, in milliseconds.
+const MEASURED_MS: f64 = 1000.0;
 /// Events between two looks at the clock.
 const EVENTS_AT_ONCE: u64 = 32;
 /// "Run to the next change" gives up after this much virtual time.
@@ -141,6 +143,23 @@ impl Run {
         let lines =
             self.session.journal().entries().iter().map(|entry| format!("{}  {}", entry.time, entry.text));
         lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Runs a copy of the scenario from its start for a good second of the reader's time, and says how far it came.
+    pub fn measure(&self, clock: &dyn Fn() -> f64) -> String {
+        let Ok(mut copy) = Session::open(self.session.text(), Options::default()) else {
+            return String::new();
+        };
+        let started_ms = clock();
+        while clock() < started_ms + MEASURED_MS {
+            copy.run(Time::MAX, EVENTS_AT_ONCE * 32, StopsAt::Nothing);
+        }
+        let seconds = (clock() - started_ms) / 1000.0;
+        let (events, virtual_s) =
+            (copy.events_done() as f64 / seconds, copy.now().ms() as f64 / 1000.0 / seconds);
+        format!(
+            "This browser carries out {events:.0} events a second: {virtual_s:.0} virtual seconds in a real one."
+        )
     }
 
     /// Goes on for a frame of `elapsed_ms`; whether there is anything new.

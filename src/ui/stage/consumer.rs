@@ -30,6 +30,11 @@ pub fn Consumer(props: &ConsumerProps) -> Html {
                 <span class="light" aria-hidden="true"></span>
                 <h4>{ view.name.as_ref() }</h4>
                 <span class="grow"></span>
+                if view.health == Health::Frozen {
+                    <CommandButton command={act::thaw(&view.name)} label="thaw" class="small" />
+                } else if lives {
+                    <CommandButton command={act::freeze(&view.name)} label="freeze" class="small" />
+                }
                 if lives {
                     <CommandButton command={act::close(&view.name)} label="close" class="small" />
                     <CommandButton command={act::crash(&view.name)} label="crash" class="small danger" />
