@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{ConfigError, Key, Kind, Values};
+use crate::kafka::record::Compression;
 
 /// The topic configs that have their effect here.
 pub const TOPIC_KEYS: &[Key] = &[
@@ -36,16 +37,23 @@ pub const TOPIC_KEYS: &[Key] = &[
         kind: Kind::long_from(0),
         doc: "How far a record's timestamp may lie in the future.",
     },
+    Key {
+        name: "compression.type",
+        default: "producer",
+        kind: Kind::OneOf(COMPRESSION_TYPES),
+        doc: "How the leader stores batches: as the producer compressed them, or in this way.",
+    },
 ];
+
+const COMPRESSION_TYPES: &[&str] = if cfg!(feature = "codecs") {
+    &["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"]
+} else {
+    &["producer", "uncompressed"]
+};
 
 /// Topic configs that Kafka knows and that have no effect here yet. The controller checks and keeps them.
 pub const TOPIC_NOT_MODELLED: &[Key] = &[
     other("cleanup.policy", "delete", Kind::ListOf(&["delete", "compact"])),
-    other(
-        "compression.type",
-        "producer",
-        Kind::OneOf(&["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"]),
-    ),
     other("delete.retention.ms", "86400000", Kind::long_from(0)),
     other("file.delete.delay.ms", "60000", Kind::long_from(0)),
     other("flush.messages", "9223372036854775807", Kind::long_from(1)),
@@ -76,6 +84,8 @@ pub struct TopicConfig {
     pub timestamp_before_max_ms: i64,
     pub timestamp_after_max_ms: i64,
     pub compacted: bool,
+    /// `None`: as the producer sent it.
+    pub compression: Option<Compression>,
 }
 
 impl TopicConfig {
@@ -89,7 +99,12 @@ impl TopicConfig {
             cluster.clone().into_iter().filter(|(k, _)| known(k)).collect();
         given.extend(own.clone());
         let values = Values::read(&[TOPIC_KEYS, TOPIC_NOT_MODELLED], &[], &given)?;
+        let compression = match values.text("compression.type") {
+            "producer" => None,
+            name => Some(Compression::of_name(name).unwrap_or_default()),
+        };
         Ok(TopicConfig {
+            compression,
             min_insync_replicas: values.int("min.insync.replicas"),
             max_message_bytes: values.int("max.message.bytes"),
             log_append_time: values.text("message.timestamp.type") == "LogAppendTime",

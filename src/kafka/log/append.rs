@@ -9,7 +9,9 @@ use bytes::Bytes;
 use super::Log;
 use super::producer_state::SequenceError;
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::record::{Batch, BatchError, NO_TIMESTAMP, TimestampType, split_batches};
+use crate::kafka::record::{
+    Batch, BatchBuilder, BatchError, BatchParameters, Compression, NO_TIMESTAMP, TimestampType, split_batches,
+};
 use crate::kafka::time::Time;
 use crate::kafka::types::{LeaderEpoch, Offset, ProducerId};
 
@@ -34,6 +36,8 @@ pub struct AppendLimits {
     pub log_append_time: bool,
     /// `cleanup.policy` contains `compact`.
     pub compacted: bool,
+    /// `compression.type`; `None` for `producer`: a batch stays as it was sent.
+    pub compression: Option<Compression>,
 }
 
 impl Default for AppendLimits {
@@ -45,6 +49,7 @@ impl Default for AppendLimits {
             timestamp_after_max_ms: 3_600_000,
             log_append_time: false,
             compacted: false,
+            compression: None,
         }
     }
 }
@@ -177,11 +182,13 @@ impl Log {
     ) -> Result<Appended, AppendError> {
         let batch = only_batch(records)?;
         check_batch(&batch, origin, limits)?;
-        let (timestamp_type, max_timestamp_ms) = check_records(&batch, now, limits)?;
+        let checked = check_records(&batch, now, limits)?;
         let (producer, base_sequence) = (batch.producer_id(), batch.base_sequence());
+        let base_offset = self.log_end_offset;
+        let stored = placed(batch, &checked, base_offset, leader_epoch, limits)?;
         if producer.is_some() {
             if origin == Origin::Client
-                && let Some(known) = self.producers.duplicate_of(&batch)
+                && let Some(known) = self.producers.duplicate_of(&stored)
             {
                 return Ok(Appended {
                     base_offset: known.base_offset,
@@ -192,22 +199,18 @@ impl Log {
                     base_sequence,
                 });
             }
-            self.producers.check_epoch(&batch)?;
+            self.producers.check_epoch(&stored)?;
             if origin == Origin::Client {
-                self.producers.check_sequence(&batch)?;
+                self.producers.check_sequence(&stored)?;
             }
         }
-        let base_offset = self.log_end_offset;
-        let stored = batch
-            .with_assigned(base_offset, leader_epoch)
-            .with_max_timestamp(timestamp_type, max_timestamp_ms);
         let last_offset = stored.last_offset();
         self.push(stored);
         Ok(Appended {
             base_offset,
             last_offset,
             duplicate: false,
-            log_append_time_ms: if limits.log_append_time { max_timestamp_ms } else { NO_TIMESTAMP },
+            log_append_time_ms: checked.append_time_ms.unwrap_or(NO_TIMESTAMP),
             producer,
             base_sequence,
         })
@@ -252,10 +255,7 @@ fn check_batch(batch: &Batch, origin: Origin, limits: &AppendLimits) -> Result<(
     if is_client && batch.base_offset() != Offset::ZERO {
         return Err(AppendError::BaseOffsetNotZero(batch.base_offset()));
     }
-    let (size_bytes, max_message_bytes) = (batch.size_bytes(), limits.max_message_bytes);
-    if size_bytes > max_message_bytes {
-        return Err(AppendError::TooLarge { size_bytes, max_message_bytes });
-    }
+    check_size(batch, limits)?;
     batch.check_crc()?;
     let (record_count, last_offset_delta) = (batch.record_count(), batch.last_offset_delta());
     if record_count <= 0 || record_count - 1 != last_offset_delta {
@@ -270,18 +270,35 @@ fn check_batch(batch: &Batch, origin: Origin, limits: &AppendLimits) -> Result<(
     Ok(())
 }
 
-/// The records (R-LOG-19, R-LOG-20, R-LOG-22). Returns what the stored batch says about time.
-fn check_records(
-    batch: &Batch,
-    now: Time,
-    limits: &AppendLimits,
-) -> Result<(TimestampType, i64), AppendError> {
+/// `max.message.bytes` is of the batch with its header, compressed as it is (R-LOG-15).
+fn check_size(batch: &Batch, limits: &AppendLimits) -> Result<(), AppendError> {
+    let (size_bytes, max_message_bytes) = (batch.size_bytes(), limits.max_message_bytes);
+    if size_bytes > max_message_bytes {
+        return Err(AppendError::TooLarge { size_bytes, max_message_bytes });
+    }
+    Ok(())
+}
+
+/// What the records' check found out.
+struct Checked {
+    max_timestamp_ms: i64,
+    /// Under LogAppendTime.
+    append_time_ms: Option<i64>,
+    /// The records' offsets follow each other from 0.
+    is_dense: bool,
+}
+
+/// The records (R-LOG-19, R-LOG-20, R-LOG-22).
+fn check_records(batch: &Batch, now: Time, limits: &AppendLimits) -> Result<Checked, AppendError> {
     let mut max_timestamp_ms = NO_TIMESTAMP;
+    let mut is_dense = true;
     let mut errors = Vec::new();
-    for (batch_index, raw) in (0..).zip(batch.raw_records()?) {
+    let block = batch.block()?;
+    for (batch_index, raw) in (0..).zip(block.raw_records()) {
         let raw = raw?;
         let timestamp_ms = batch.timestamp_of(&raw);
         max_timestamp_ms = max_timestamp_ms.max(timestamp_ms);
+        is_dense &= raw.offset_delta == batch_index;
         let fault = if limits.compacted && raw.key.is_none() {
             Some(RecordFault::NoKey)
         } else {
@@ -290,12 +307,46 @@ fn check_records(
         errors.extend(fault.map(|fault| RecordError { batch_index, fault }));
     }
     if !errors.is_empty() {
-        Err(AppendError::Records(errors))
-    } else if limits.log_append_time {
-        Ok((TimestampType::LogAppendTime, now.wall_ms()))
-    } else {
-        Ok((TimestampType::CreateTime, max_timestamp_ms))
+        return Err(AppendError::Records(errors));
     }
+    let append_time_ms = limits.log_append_time.then(|| now.wall_ms());
+    Ok(Checked { max_timestamp_ms, append_time_ms, is_dense })
+}
+
+/// The batch at its place in the log: patched where it lies, or built anew if it is to be compressed in another way
+/// (R-LOG-17, R-LOG-18, R-LOG-21).
+fn placed(
+    batch: Batch,
+    checked: &Checked,
+    base_offset: Offset,
+    leader_epoch: LeaderEpoch,
+    limits: &AppendLimits,
+) -> Result<Batch, AppendError> {
+    let source = batch.compression()?;
+    let target = limits.compression.unwrap_or(source);
+    let stays_plain = source == Compression::None && (target == Compression::None || batch.is_control());
+    if stays_plain || (source == target && checked.is_dense) {
+        let (timestamp_type, max_timestamp_ms) = match checked.append_time_ms {
+            Some(append_time_ms) => (TimestampType::LogAppendTime, append_time_ms),
+            None => (TimestampType::CreateTime, checked.max_timestamp_ms),
+        };
+        return Ok(batch
+            .with_assigned(base_offset, leader_epoch)
+            .with_max_timestamp(timestamp_type, max_timestamp_ms));
+    }
+    let mut builder = BatchBuilder::with(BatchParameters {
+        base_offset,
+        leader_epoch,
+        compression: target,
+        append_time_ms: checked.append_time_ms,
+        ..BatchParameters::of(&batch)
+    });
+    for record in batch.records()? {
+        builder.append(&record.as_new());
+    }
+    let built = builder.build();
+    check_size(&built, limits)?;
+    Ok(built)
 }
 
 fn timestamp_fault(

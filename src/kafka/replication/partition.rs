@@ -81,6 +81,7 @@ impl Partition {
             timestamp_after_max_ms: self.config.timestamp_after_max_ms,
             log_append_time: self.config.log_append_time,
             compacted: self.config.compacted,
+            compression: self.config.compression,
         }
     }
 

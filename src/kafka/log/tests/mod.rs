@@ -1,3 +1,6 @@
+#[cfg(feature = "codecs")]
+mod compression;
+
 use bytes::Bytes;
 
 use super::*;
