@@ -6,11 +6,20 @@
 //! | file | what is compared | left out |
 //! | --- | --- | --- |
 //! | 03 record batches | bytes where the file calls them exact, else every field; checksums, errors, sizes, sequences | nothing |
+//! | 08a producer state | outcome of each step, producers, offsets | nothing |
+//! | 08b transactions | offsets, segments, and what each fetch returns and shows | nothing |
+//! | 08c leader epochs | entries after each step, answers | nothing |
+//! | 08e segments | outcome of each step, segments with their sizes, offsets, lookups by time | nothing |
 //!
 //! **Invariant:** a field that an adapter does not know is an error, so nothing in a file goes unread by accident.
 
 mod values;
+mod history;
 mod record_batches;
+mod producer_state;
+mod transactions;
+mod leader_epochs;
+mod segments;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -22,7 +31,13 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 pub type Adapter = fn(&str) -> Result<Report, ConformanceError>;
 
 /// Each file by its name, with what runs it.
-pub const ADAPTERS: [(&str, Adapter); 1] = [("03_record_batches.json", record_batches::run)];
+pub const ADAPTERS: [(&str, Adapter); 5] = [
+    ("03_record_batches.json", record_batches::run),
+    ("08a_producer_state.json", producer_state::run),
+    ("08b_transactions_lso.json", transactions::run),
+    ("08c_leader_epochs.json", leader_epochs::run),
+    ("08e_segments_retention.json", segments::run),
+];
 
 /// A file that is not what the adapter knows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

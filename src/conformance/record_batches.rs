@@ -9,9 +9,9 @@ use kafka_protocol::protocol::{Encodable, StrBytes};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::history::exception;
 use super::values::Hex;
 use super::{ConformanceError, Failure, Header, Report, check, parse};
-use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::wire::Writer;
 use crate::kafka::record::{
     self, Batch, BatchBuilder, BatchError, BatchParameters, Compression, ControlType, EndTransactionMarker,
@@ -408,14 +408,6 @@ impl Corrupt {
             }
             _ => Ok(()),
         }
-    }
-}
-
-/// Kafka's exception for a code.
-fn exception(code: ErrorCode) -> String {
-    match code {
-        ErrorCode::CorruptMessage => "CorruptRecordException".to_owned(),
-        code => code.name().to_owned(),
     }
 }
 

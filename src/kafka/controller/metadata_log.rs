@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 
-use crate::kafka::log::{AppendLimits, Log, Origin};
+use crate::kafka::log::{Log, LogConfig, Origin};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::metadata_records::MetadataRecord;
 use crate::kafka::record::{Batch, BatchBuilder, BatchError, NewRecord, split_batches};
@@ -14,15 +14,9 @@ use crate::kafka::types::{LeaderEpoch, Offset};
 /// The quorum has one voter, whose first and only term this is.
 pub const QUORUM_EPOCH: LeaderEpoch = LeaderEpoch(1);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct MetadataLog {
     log: Log,
-}
-
-impl Default for MetadataLog {
-    fn default() -> Self {
-        MetadataLog { log: Log::new() }
-    }
 }
 
 impl MetadataLog {
@@ -44,8 +38,8 @@ impl MetadataLog {
             });
         }
         let batch = builder.finish(None).into_bytes();
-        let limits = AppendLimits { max_message_bytes: i32::MAX, ..AppendLimits::default() };
-        let appended = self.log.append_as_leader(now, batch, QUORUM_EPOCH, Origin::Coordinator, &limits);
+        let config = LogConfig { max_message_bytes: i32::MAX, ..LogConfig::default() };
+        let appended = self.log.append_as_leader(now, batch, QUORUM_EPOCH, Origin::Coordinator, &config);
         appended.expect("the controller writes valid batches");
         let end = self.log.log_end_offset();
         self.log.update_high_watermark(end);

@@ -11,10 +11,12 @@ mod block;
 mod builder;
 mod compression;
 mod control;
+mod aborted;
 mod fields;
 pub mod varint;
 mod annotate;
 
+pub use aborted::AbortedProducers;
 pub use annotate::{Annotated, Span};
 pub use batch::{
     Batch, Batches, HEADER_SIZE, NO_SEQUENCE, NO_TIMESTAMP, TimestampType, decrement_sequence,

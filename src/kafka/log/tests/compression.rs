@@ -31,7 +31,7 @@ fn a_topic_with_a_codec_of_its_own_stores_batches_in_it_r_log_21() {
         (Compression::Gzip, Some(Compression::None), Compression::None),
         (Compression::None, Some(Compression::Lz4), Compression::Lz4),
     ] {
-        let limits = AppendLimits { compression: topic, ..AppendLimits::default() };
+        let limits = LogConfig { compression: topic, ..LogConfig::default() };
         let mut log = Log::new();
         for sequence in [0, 0] {
             let bytes = sent_as(sent).into_bytes();
@@ -57,11 +57,8 @@ fn a_batch_that_grows_too_large_when_it_is_built_anew_is_refused_r_log_14() {
         value: Some(&[7; 2000]),
         ..NewRecord::default()
     });
-    let limits = AppendLimits {
-        compression: Some(Compression::None),
-        max_message_bytes: 1000,
-        ..AppendLimits::default()
-    };
+    let limits =
+        LogConfig { compression: Some(Compression::None), max_message_bytes: 1000, ..LogConfig::default() };
     let refused = Log::new().append_as_leader(NOW, builder.build().into_bytes(), E0, Origin::Client, &limits);
     assert_eq!(refused.map_err(|error| error.code()), Err(ErrorCode::MessageTooLarge));
 }
