@@ -9,6 +9,7 @@
 //! | 08a producer state | outcome of each step, producers, offsets | nothing |
 //! | 08b transactions | offsets, segments, and what each fetch returns and shows | nothing |
 //! | 08c leader epochs | entries after each step, answers | nothing |
+//! | 08d compaction | every batch and record that each cleaning leaves, and its segment | nothing |
 //! | 08e segments | outcome of each step, segments with their sizes, offsets, lookups by time | nothing |
 //!
 //! **Invariant:** a field that an adapter does not know is an error, so nothing in a file goes unread by accident.
@@ -19,6 +20,7 @@ mod record_batches;
 mod producer_state;
 mod transactions;
 mod leader_epochs;
+mod compaction;
 mod segments;
 
 use std::collections::BTreeMap;
@@ -31,11 +33,12 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 pub type Adapter = fn(&str) -> Result<Report, ConformanceError>;
 
 /// Each file by its name, with what runs it.
-pub const ADAPTERS: [(&str, Adapter); 5] = [
+pub const ADAPTERS: [(&str, Adapter); 6] = [
     ("03_record_batches.json", record_batches::run),
     ("08a_producer_state.json", producer_state::run),
     ("08b_transactions_lso.json", transactions::run),
     ("08c_leader_epochs.json", leader_epochs::run),
+    ("08d_compaction.json", compaction::run),
     ("08e_segments_retention.json", segments::run),
 ];
 

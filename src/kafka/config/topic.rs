@@ -148,6 +148,8 @@ fn log_config(values: &Values) -> LogConfig {
         index_interval_bytes: values.int("index.interval.bytes"),
         retention_bytes: values.integer("retention.bytes"),
         retention_ms: values.integer("retention.ms"),
+        delete_retention_ms: values.integer("delete.retention.ms"),
+        min_compaction_lag_ms: values.integer("min.compaction.lag.ms"),
         max_compaction_lag_ms: values.integer("max.compaction.lag.ms"),
         ..LogConfig::default()
     }

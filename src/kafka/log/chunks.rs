@@ -79,6 +79,15 @@ impl Chunks {
         list.drain(..chunk);
     }
 
+    /// Puts `batches` in the place of those that start in `[from, to)`.
+    pub(super) fn replace(&mut self, (from, to): (Offset, Offset), batches: Vec<Batch>) {
+        let before = self.iter().take_while(|batch| batch.base_offset() < from).cloned();
+        let after = self.iter().skip_while(|batch| batch.base_offset() < to).cloned();
+        let mut replaced = Chunks::default();
+        before.chain(batches).chain(after).for_each(|batch| replaced.push(batch));
+        *self = replaced;
+    }
+
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Batch> + Clone {
         self.list.iter().flat_map(|chunk| chunk.iter())
     }

@@ -32,6 +32,12 @@ pub struct LogConfig {
     pub retention_bytes: i64,
     /// `retention.ms`; below 0 there is no limit.
     pub retention_ms: i64,
+    /// `delete.retention.ms`: how long a tombstone stays after the first cleaning that met it.
+    pub delete_retention_ms: i64,
+    /// `min.cleanable.dirty.ratio` in millionths
+    pub min_cleanable_dirty_ratio_ppm: i64,
+    /// `min.compaction.lag.ms`
+    pub min_compaction_lag_ms: i64,
     /// `max.compaction.lag.ms`
     pub max_compaction_lag_ms: i64,
     /// `producer.id.expiration.ms` of the broker
@@ -54,6 +60,9 @@ impl Default for LogConfig {
             index_interval_bytes: 4096,
             retention_bytes: -1,
             retention_ms: 604_800_000,
+            delete_retention_ms: 86_400_000,
+            min_cleanable_dirty_ratio_ppm: 500_000,
+            min_compaction_lag_ms: 0,
             max_compaction_lag_ms: i64::MAX,
             producer_id_expiration_ms: 86_400_000,
         }

@@ -7,6 +7,7 @@
 
 mod append;
 mod chunks;
+mod compaction;
 mod config;
 mod leader_epochs;
 mod producer;
@@ -23,6 +24,7 @@ use super::time::Time;
 use super::types::{LeaderEpoch, Offset};
 
 pub use append::{AppendError, Appended, FollowerAppended, Origin, RecordError, RecordFault};
+pub use compaction::Cleanable;
 pub use config::LogConfig;
 pub use leader_epochs::{EpochEntry, LeaderEpochs, truncation_point};
 pub use producer::{AppendedBatch, Producer, ProducerError};
@@ -247,6 +249,13 @@ impl Log {
             }
         }
         producers.take_snapshot(end);
+    }
+
+    /// Closes the active segment, unless it is empty.
+    pub fn roll_active(&mut self, now: Time) {
+        if self.segments.active().size_bytes() > 0 {
+            self.roll(self.log_end_offset, now);
+        }
     }
 
     /// Starts a new active segment and keeps a snapshot of the producers there (R-LOG-11).

@@ -88,12 +88,21 @@ impl Log {
         let read_end = self.position_of(segment, first.base_offset()) + read.records.len() as i64;
         let indexed = segment.position_behind(read_end).map(|entry| entry.offset);
         let upper_bound = indexed.or(next).unwrap_or(self.log_end_offset);
+        self.aborted_between(first.base_offset(), (from, upper_bound))
+    }
+
+    /// From the indexes of the segment that holds `offset` and those behind it: what overlaps with `[from, to)`.
+    pub(super) fn aborted_between(
+        &self,
+        offset: Offset,
+        (from, to): (Offset, Offset),
+    ) -> Vec<AbortedTransaction> {
         let mut found = Vec::new();
-        for aborted in self.segments.from(first.base_offset()).flat_map(Segment::aborted_transactions) {
-            if aborted.last_offset >= from && aborted.first_offset < upper_bound {
+        for aborted in self.segments.from(offset).flat_map(Segment::aborted_transactions) {
+            if aborted.last_offset >= from && aborted.first_offset < to {
                 found.push(*aborted);
             }
-            if aborted.last_stable_offset >= upper_bound {
+            if aborted.last_stable_offset >= to {
                 break;
             }
         }
@@ -183,7 +192,11 @@ impl Log {
         }))
     }
 
-    fn batches_of(&self, segment: &Segment, from: Offset) -> impl Iterator<Item = &Batch> + use<'_> {
+    pub(super) fn batches_of(
+        &self,
+        segment: &Segment,
+        from: Offset,
+    ) -> impl Iterator<Item = &Batch> + use<'_> {
         let end = self.segments.floor(segment.base_offset()).and_then(|(_, next)| next);
         let end = end.unwrap_or(self.log_end_offset);
         self.chunks.from(from.max(segment.base_offset())).take_while(move |batch| batch.base_offset() < end)

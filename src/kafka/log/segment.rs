@@ -97,6 +97,11 @@ impl Segment {
         self.greatest
     }
 
+    /// Of the first batch; `None` if there is none or it has no timestamp.
+    pub(super) fn first_timestamp_ms(&self) -> Option<i64> {
+        self.first_timestamp_ms.filter(|timestamp_ms| *timestamp_ms > 0)
+    }
+
     /// By which retention and time lookups go; when the file was last written if no record has a timestamp (R-LOG-35).
     pub fn largest_timestamp_ms(&self) -> i64 {
         self.greatest.map_or(self.modified_ms, |greatest| greatest.timestamp_ms)
@@ -148,6 +153,11 @@ impl Segment {
     /// No more appends: the time index learns of the last of them.
     pub(super) fn seal(&mut self) {
         self.index_time();
+    }
+
+    /// A cleaned segment is as old as what it was made of.
+    pub(super) fn take_modified_of(&mut self, source: &Segment) {
+        self.modified_ms = source.modified_ms;
     }
 
     pub(super) fn add_aborted(&mut self, aborted: AbortedTransaction) {

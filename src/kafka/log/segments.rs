@@ -85,4 +85,11 @@ impl Segments {
         let removed = Rc::make_mut(&mut self.sealed).drain(..count);
         removed.map(|segment| segment.base_offset()).collect()
     }
+
+    /// Puts one segment in the place of the sealed ones with these base offsets, which are neighbours.
+    pub(super) fn replace(&mut self, bases: &[Offset], segment: Segment) {
+        let sealed = Rc::make_mut(&mut self.sealed);
+        let first = sealed.partition_point(|old| old.base_offset() < bases[0]);
+        sealed.splice(first..first + bases.len(), [Rc::new(segment)]);
+    }
 }

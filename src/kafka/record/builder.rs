@@ -79,6 +79,14 @@ impl BatchParameters {
     }
 }
 
+impl Batch {
+    /// The header alone, as compaction leaves it (R-LOG-44).
+    pub fn emptied(&self) -> Batch {
+        let parameters = BatchParameters { delete_horizon_ms: None, ..BatchParameters::of(self) };
+        BatchBuilder::with(parameters).build_empty(self.last_offset_delta(), self.max_timestamp_ms())
+    }
+}
+
 /// A batch in the making: the header's place, then the records as they will be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchBuilder {

@@ -1,3 +1,4 @@
+mod compaction;
 #[cfg(feature = "codecs")]
 mod compression;
 mod segments;
