@@ -86,7 +86,7 @@ fn SpeedControl() -> Html {
     html! {
         <div class="speed">
             <button key="auto" type="button" class="toggle" aria-pressed={transport.automatic.to_string()}
-                title="Slow while something new flies, fast while only timers wait" onclick={on_automatic}>
+                title="Slow while something new flies, fast while nothing but timers is left" onclick={on_automatic}>
                 { "auto" }
             </button>
             <input key="scale" type="range" min={Step::SLOWEST.position().to_string()} max={Step::FASTEST.position().to_string()} step="1" aria-label="Speed"
