@@ -83,6 +83,8 @@ fn SpeedControl() -> Html {
         Callback::from(move |_: MouseEvent| store.choose_speed(automatic.then_some(nearest)))
     };
     let speed = pace::label(transport.speed);
+    // Said while the slider has the focus: a speed that changes by itself would never stop being said.
+    let said = if transport.automatic { "automatic".to_owned() } else { speed.clone() };
     html! {
         <div class="speed">
             <button key="auto" type="button" class="toggle" aria-pressed={transport.automatic.to_string()}
@@ -90,7 +92,7 @@ fn SpeedControl() -> Html {
                 { "auto" }
             </button>
             <input key="scale" type="range" min={Step::SLOWEST.position().to_string()} max={Step::FASTEST.position().to_string()} step="1" aria-label="Speed"
-                aria-valuetext={speed.clone()} value={nearest.position().to_string()} {oninput} />
+                aria-valuetext={said} value={nearest.position().to_string()} {oninput} />
             <output key="value" class="speed-value" aria-label="Present speed" aria-live="off">
                 <b>{ speed }</b>
                 <small>{ transport.reason }</small>

@@ -54,7 +54,7 @@ fn a_dead_leader_is_fenced_and_replaced_and_the_narrative_says_so() {
             "broker 3 killed",
             "checkout-api lost its connection to broker 3",
             "broker 3 fenced",
-            "leader 3 -> ",
+            "leader moved from broker 3 to ",
         ],
     );
     check_told(&session, &["broker 3 fenced", "acknowledged after"]);
@@ -236,7 +236,12 @@ fn check_watched(
 fn at_automatic_speed_a_fault_and_its_outcome_take_a_quarter_of_a_minute_to_watch() {
     let mut session = session(10);
     session.look_anew();
-    check_watched(&mut session, "kill broker 3", &["broker 3 fenced", "leader 3 -> 1"], 4.0..=8.0);
+    check_watched(
+        &mut session,
+        "kill broker 3",
+        &["broker 3 fenced", "leader moved from broker 3 to broker 1"],
+        4.0..=8.0,
+    );
     check_watched(&mut session, "start broker 3", &["unfenced", "orders-1: broker 3 is back"], 6.0..=15.0);
     let joined = ["consumer-c joins", "gave up", "generation 2:", "consumer-c reads"];
     check_watched(&mut session, "add consumer consumer-c to billing", &joined, 8.0..=16.0);
@@ -247,6 +252,7 @@ fn at_automatic_speed_a_fault_and_its_outcome_take_a_quarter_of_a_minute_to_watc
 #[test]
 fn after_a_leaders_death_its_partition_has_traffic_again_within_a_quarter_of_a_minute() {
     let mut session = session(10);
-    let again = ["broker 3 fenced", "leader 3 -> 1", "record of orders-2 acknowledged"];
+    let again =
+        ["broker 3 fenced", "leader moved from broker 3 to broker 1", "record of orders-2 acknowledged"];
     check_watched(&mut session, "kill broker 3", &again, 6.0..=15.0);
 }

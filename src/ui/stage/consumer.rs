@@ -4,6 +4,7 @@ use yew::prelude::*;
 
 use super::{anchor, light};
 use crate::kafka::types::Offset;
+use crate::lab::command::quote;
 use crate::ui::act;
 use crate::ui::shared::Shared;
 use crate::ui::widget::button::CommandButton;
@@ -31,9 +32,9 @@ pub fn Consumer(props: &ConsumerProps) -> Html {
                 <h4>{ view.name.as_ref() }</h4>
                 <span class="grow"></span>
                 if view.health == Health::Frozen {
-                    <CommandButton command={act::thaw(&view.name)} label="thaw" class="small" />
+                    <CommandButton command={act::thaw(quote(&view.name))} label="thaw" class="small" />
                 } else if lives {
-                    <CommandButton command={act::freeze(&view.name)} label="freeze" class="small" />
+                    <CommandButton command={act::freeze(quote(&view.name))} label="freeze" class="small" />
                 }
                 if lives {
                     <CommandButton command={act::close(&view.name)} label="close" class="small" />
@@ -88,7 +89,7 @@ fn consumed_table(view: &ConsumerView) -> Html {
                 <tr>
                     <th scope="col"><span class="unseen">{ "partition" }</span></th>
                     <th scope="col">{ "position" }</th><th scope="col">{ "committed" }</th>
-                    <th scope="col" colspan="2">{ "lag" }</th>
+                    <th scope="col">{ "lag" }</th><td class="bar"></td>
                 </tr>
             </thead>
             <tbody>{ for view.partitions.iter().map(consumed) }</tbody>
