@@ -28,7 +28,7 @@ pub fn Header(props: &HeaderProps) -> Html {
                 <Glyph icon={Icon::Logo} />
                 <h1>{ "Glassbroker" }</h1>
                 <p class="run">
-                    <b>{ name.as_ref() }</b>
+                    <b title={name.to_string()}>{ name.as_ref() }</b>
                     <span>{ format!("seed {seed}") }</span>
                 </p>
             </div>

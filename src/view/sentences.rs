@@ -78,13 +78,9 @@ pub fn broker(view: &BrokerView) -> String {
     )
 }
 
-/// "__consumer_offsets: 50 partitions, leads 17; coordinator of billing"
+/// "__consumer_offsets: leads 17 of 50; coordinator of billing"
 pub fn offsets_topic(view: &OffsetsTopicView) -> String {
-    let mut text = format!(
-        "__consumer_offsets: {}, leads {}",
-        count(i64::from(view.partitions), "partition"),
-        view.leads
-    );
+    let mut text = format!("__consumer_offsets: leads {} of {}", view.leads, view.partitions);
     if !view.coordinates.is_empty() {
         text += &format!("; coordinator of {}", list(&view.coordinates));
     }

@@ -29,7 +29,7 @@ pub fn Consumer(props: &ConsumerProps) -> Html {
             aria-label={sentences::consumer(view)}>
             <div key="head" class="client-head">
                 <span class="light" aria-hidden="true"></span>
-                <h4>{ view.name.as_ref() }</h4>
+                <h4 title={view.name.to_string()}>{ view.name.as_ref() }</h4>
                 <span class="grow"></span>
                 if view.health == Health::Frozen {
                     <CommandButton command={act::thaw(quote(&view.name))} label="thaw" class="small" />
@@ -43,7 +43,7 @@ pub fn Consumer(props: &ConsumerProps) -> Html {
             </div>
             <div key="owned" class="owned">
                 { for view.owned.iter().map(|tp| html! {
-                    <span key={tp.to_string()} class="chip">{ tp.to_string() }</span>
+                    <span key={tp.to_string()} class="chip" title={tp.to_string()}>{ tp.to_string() }</span>
                 }) }
                 <span key="badge" class="badge">{ if view.group_leader { "group leader" } else { "" } }</span>
                 <span key="state" class="state">{ view.state.as_ref() }</span>

@@ -66,12 +66,12 @@ pub fn Stage(props: &StageProps) -> Html {
 
 /// The stage's marks: the class of each sample and what it means.
 const MARKS: [(&str, &str); 6] = [
-    ("filled", "committed record"),
+    ("filled", "committed"),
     ("outlined", "not committed yet"),
     ("hw", "HW: high watermark"),
     ("leo", "LEO: log end"),
-    ("flag", "committed offset of a group"),
-    ("position", "position of a consumer"),
+    ("flag", "committed offset"),
+    ("position", "position"),
 ];
 
 #[derive(PartialEq, Properties)]

@@ -77,7 +77,7 @@ pub fn Replica(props: &ReplicaProps) -> Html {
             data-replica={format!("{}/{}", view.broker, view.tp)} aria-label={sentences::replica(view)}
             aria-pressed={chosen.is_some().to_string()} {onclick} {onkeydown}>
             <div key="who" class="who">
-                <b>{ view.tp.to_string() }</b>
+                <b title={view.tp.to_string()}>{ view.tp.to_string() }</b>
                 <span class="role">{ format!("{role_text} · e{}", view.leader_epoch) }</span>
                 <span class="why">{ standing(view) }</span>
             </div>
