@@ -2,6 +2,7 @@
 #![cfg(not(target_arch = "wasm32"))]
 
 mod dsl;
+mod invariants;
 
 mod bad_input;
 mod connections;
@@ -9,3 +10,4 @@ mod delivery;
 mod determinism;
 mod groups;
 mod replication;
+mod storm;

@@ -26,6 +26,8 @@ const RETRY_MS: i64 = 50;
 struct Pending {
     topic_id: TopicId,
     data: PartitionData,
+    /// The leader's state that waits for the answer.
+    proposed: IsrState,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -37,15 +39,19 @@ pub struct AlterPartitionManager {
 }
 
 impl AlterPartitionManager {
-    /// Takes up the change that a leader wants.
+    /// Takes up the change that a leader wants. False while an earlier one of the partition has no answer
+    /// (OPERATION_NOT_ATTEMPTED).
     pub fn submit(
         &mut self,
         me: BrokerId,
         epoch: BrokerEpoch,
         partition: &Partition,
         fx: &mut Effects<BrokerTimer>,
-    ) {
-        let Some(leader) = partition.leader() else { return };
+    ) -> bool {
+        let Some(leader) = partition.leader() else { return true };
+        if self.pending.contains_key(&partition.tp) {
+            return false;
+        }
         let isr = leader.isr.wanted();
         let seen_epoch = |id: BrokerId| match id {
             id if id == me => epoch.0,
@@ -63,9 +69,10 @@ impl AlterPartitionManager {
             IsrState::PendingShrink { out_of_sync, .. } => out_of_sync.clone(),
             _ => Vec::new(),
         };
-        let tp = partition.tp.clone();
+        let (tp, proposed) = (partition.tp.clone(), leader.isr.clone());
         fx.event(Event::IsrChangeProposed { broker: me, tp: tp.clone(), isr, out_of_sync });
-        self.pending.insert(tp, Pending { topic_id: partition.topic_id, data });
+        self.pending.insert(tp, Pending { topic_id: partition.topic_id, data, proposed });
+        true
     }
 
     pub fn wake(&mut self) {
@@ -121,10 +128,10 @@ impl Broker {
         fx: &mut Effects<BrokerTimer>,
     ) {
         let Some(pending) = self.alter_partition.pending.remove(tp) else { return };
-        let asked_epoch = pending.data.leader_epoch;
+        // The metadata log may have overtaken the answer, in this leader epoch or by a newer one.
         let current = self.replicas.partition(tp).is_some_and(|partition| {
-            let waits = partition.leader().is_some_and(|leader| leader.isr.is_in_flight());
-            waits && partition.leader_epoch.0 == asked_epoch
+            let waits = partition.leader().is_some_and(|leader| leader.isr == pending.proposed);
+            waits && partition.leader_epoch.0 == pending.data.leader_epoch
         });
         if !current {
             return;
