@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use glassbroker::client::producer::ProducerSpec;
 use glassbroker::client::producer::workload::ValuePattern;
+use glassbroker::kafka::broker::BrokerState;
 use glassbroker::kafka::event::GroupState;
 use glassbroker::kafka::random::Random;
 use glassbroker::kafka::time::Time;
@@ -171,7 +172,11 @@ impl Storm {
     fn unrest(&self) -> Option<String> {
         let Some(controller) = self.c.world.controller() else { return Some("no controller".to_string()) };
         let image = controller.image();
-        if let Some((id, _)) = image.brokers.iter().find(|(_, broker)| broker.fenced) {
+        let runs = |id: BrokerId| {
+            let state = self.c.world.broker(id).map(|broker| broker.state());
+            image.is_alive(id) && state == Some(BrokerState::Running)
+        };
+        if let Some(id) = (1..=3).map(BrokerId).find(|id| !runs(*id)) {
             return Some(format!("broker {id} is fenced"));
         }
         let thin = image.partitions().find(|(_, p)| p.isr.len() < 3 && !is_lost(p));
@@ -203,7 +208,9 @@ impl Storm {
     }
 
     fn rest(&mut self) {
-        let mut waited_ms = 0;
+        // The controller knows of old deaths after a session and a check of sessions.
+        let mut waited_ms = 11_000;
+        self.run_ms(waited_ms);
         while let Some(unrest) = self.unrest() {
             assert!(waited_ms < REST_MS, "no rest after {waited_ms} ms: {unrest}\n{}", self.c.report());
             self.run_ms(1_000);
@@ -237,7 +244,13 @@ impl Storm {
                 continue;
             }
             let all: Vec<_> = (1..=3).map(|broker| self.c.values(broker, name, 0)).collect();
-            assert!(all.iter().all(|values| *values == all[0]), "{name} differs\n{}", self.c.report());
+            assert!(
+                all.iter().all(|values| *values == all[0]),
+                "{name} differs: {} {:?}\n{}",
+                self.c.replicas(name),
+                registration,
+                self.c.report()
+            );
             let numbers: Vec<i64> = all[0].iter().filter_map(|value| strict_number(value)).collect();
             assert!(
                 numbers.windows(2).all(|pair| pair[0] < pair[1]),
