@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use glassbroker::kafka::broker::Broker;
 use glassbroker::kafka::controller::image::ClusterImage;
 use glassbroker::kafka::event::Event;
 use glassbroker::kafka::protocol::metadata_records::RecoveryState;
 use glassbroker::kafka::record::Batch;
 use glassbroker::kafka::replication::Partition;
+use glassbroker::kafka::replication::purgatory::Operation;
 use glassbroker::kafka::types::{
-    BrokerId, ClientName, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicPartition,
+    BrokerId, ClientName, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicId, TopicPartition,
 };
 
 use crate::dsl::Cluster;
@@ -78,6 +80,9 @@ impl Watch {
         });
         let mut replicas: BTreeMap<&TopicPartition, BTreeMap<BrokerId, &Partition>> = BTreeMap::new();
         for broker in brokers {
+            if let Some(fault) = forgotten(broker) {
+                panic!("broker {}: {fault}\n{}", broker.id(), c.report());
+            }
             for partition in broker.replicas().partitions() {
                 replicas.entry(&partition.tp).or_default().insert(broker.id(), partition);
             }
@@ -169,6 +174,43 @@ fn fault_of(partition: &Partition) -> Option<String> {
     let (start, mark, end) = (log.log_start_offset(), log.high_watermark(), log.log_end_offset());
     let disordered = start > mark || mark > end;
     disordered.then(|| format!("log start {start}, high watermark {mark}, log end {end}"))
+}
+
+/// Something in the purgatory that waits for what is there already.
+fn forgotten(broker: &Broker) -> Option<String> {
+    let replicas = broker.replicas();
+    for (_, waiting) in replicas.purgatory().iter() {
+        match &waiting.operation {
+            Operation::Produce(produce) => {
+                let done = produce.pending.iter().find(|pending| {
+                    let outcome =
+                        replicas.partition(&pending.tp).map(|p| p.acks_all_outcome(pending.required));
+                    outcome != Some(None)
+                });
+                if let Some(pending) = done {
+                    return Some(format!("a write to {} waits on", pending.tp));
+                }
+            }
+            Operation::Fetch(parked) => {
+                let follower = parked.fetch.replica_state.replica_id.0 >= 0;
+                for topic in &parked.fetch.topics {
+                    let name = broker.image().topic_name(TopicId(topic.topic_id))?;
+                    for wanted in &topic.partitions {
+                        let partition = replicas.partition(&TopicPartition::new(name, wanted.partition))?;
+                        let log = &partition.log;
+                        let bound = if follower { log.log_end_offset() } else { log.high_watermark() };
+                        if Offset(wanted.fetch_offset) != bound || !partition.is_leader() {
+                            return Some(format!(
+                                "a fetch of {} at {} waits on",
+                                partition.tp, wanted.fetch_offset
+                            ));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    None
 }
 
 fn mark(batch: &Batch) -> Mark {

@@ -9,5 +9,6 @@ mod connections;
 mod delivery;
 mod determinism;
 mod groups;
+mod lifecycle;
 mod replication;
 mod storm;

@@ -16,6 +16,7 @@ use crate::invariants::Watch;
 
 const CONTROLLER: ControllerId = ControllerId(101);
 const PARTITIONS: [&str; 2] = ["t-0", "t-1"];
+const PRODUCERS: [&str; 3] = ["strict", "loose", "pairs"];
 const STORM_MS: i64 = 120_000;
 /// Sessions of crashed members (45 s), requests that wait (30 s), lagging followers, one after the other.
 const REST_MS: i64 = 240_000;
@@ -42,21 +43,24 @@ impl Storm {
         let topic = Topic::new("t");
         let pairs = config(&[("min.insync.replicas", "2")]);
         c.give(Command::CreateTopic { topic, partitions: 2, replication_factor: 3, config: pairs });
+        let (topic, config) = (Topic::new("pair"), BTreeMap::new());
+        c.give(Command::CreateTopic { topic, partitions: 1, replication_factor: 2, config });
         c.run_ms(1_000);
-        let watch = Watch::new(&["strict"]);
+        let watch = Watch::new(&["strict", "pairs"]);
         let mut storm = Storm { c, watch, random: Random::stream(seed, "storm"), consumers: 0 };
-        storm.add_producer("strict", "4/s", &[]);
-        storm.add_producer("loose", "2/s", &[("acks", "1"), ("enable.idempotence", "false")]);
+        storm.add_producer("strict", "t", "4/s", &[]);
+        storm.add_producer("loose", "t", "2/s", &[("acks", "1"), ("enable.idempotence", "false")]);
+        storm.add_producer("pairs", "pair", "2/s", &[]);
         storm.add_consumer();
         storm.add_consumer();
         storm
     }
 
-    fn add_producer(&mut self, name: &str, rate: &str, pairs: &[(&str, &str)]) {
+    fn add_producer(&mut self, name: &str, topic: &str, rate: &str, pairs: &[(&str, &str)]) {
         let keys = format!("{name}-{{0..9}}").parse().expect("a key pattern");
         self.c.give(Command::AddProducer(ProducerSpec {
             name: name.into(),
-            topic: "t".into(),
+            topic: topic.into(),
             rate: rate.parse().expect("a rate"),
             value: ValuePattern::for_keys(&keys),
             keys,
@@ -78,7 +82,7 @@ impl Storm {
         while self.c.world.next_at().is_some_and(|at| at <= end) {
             self.c.world.step();
             self.watch.listen(&self.c);
-            if self.c.world.events_done() % 200 == 0 {
+            if self.c.world.events_done().is_multiple_of(200) {
                 self.watch.check(&self.c);
             }
         }
@@ -108,7 +112,8 @@ impl Storm {
     /// One act drawn at random; one that is not possible now is let be.
     fn act(&mut self) {
         let command = match self.random.below(20) {
-            0..=2 => Command::Kill(self.server()),
+            0 => return self.restart(),
+            1 | 2 => Command::Kill(self.server()),
             3..=6 => Command::Start(self.server()),
             7 | 8 => Command::Freeze(self.end()),
             9..=11 => Command::Thaw(self.end()),
@@ -123,6 +128,16 @@ impl Storm {
             _ => return self.change_group(),
         };
         let _ = self.c.try_give(command);
+    }
+
+    /// Killed and started within its session.
+    fn restart(&mut self) {
+        let server = self.server();
+        if self.c.try_give(Command::Kill(server.clone())).is_ok() {
+            let pause_ms = self.random.between(0, 500);
+            self.run_ms(pause_ms);
+            self.c.give(Command::Start(server));
+        }
     }
 
     fn change_group(&mut self) {
@@ -152,7 +167,7 @@ impl Storm {
                 self.c.give(Command::Start(target));
             }
         }
-        let _ = self.c.try_give(Command::Resume("strict".into()));
+        self.c.give(Command::Resume("strict".into()));
         let topic = Topic::new("t");
         let (key, value) = ("min.insync.replicas".to_string(), Some("2".to_string()));
         let _ = self.c.try_give(Command::SetTopicConfig { topic, key, value });
@@ -179,11 +194,11 @@ impl Storm {
         if let Some(id) = (1..=3).map(BrokerId).find(|id| !runs(*id)) {
             return Some(format!("broker {id} is fenced"));
         }
-        let thin = image.partitions().find(|(_, p)| p.isr.len() < 3 && !is_lost(p));
+        let thin = image.partitions().find(|(_, p)| p.isr.len() < p.replicas.len() && !is_lost(p));
         if let Some((tp, registration)) = thin {
             return Some(format!("{tp}: {registration:?}"));
         }
-        if image.partitions().any(|(_, p)| is_lost(p)) {
+        if image.partitions().any(|(tp, p)| tp.topic.as_str() != "pair" && is_lost(p)) {
             return None;
         }
         let mut owners: BTreeMap<TopicPartition, Vec<ClientName>> = BTreeMap::new();
@@ -216,11 +231,11 @@ impl Storm {
             self.run_ms(1_000);
             waited_ms += 1_000;
         }
-        for producer in ["strict", "loose"] {
-            let _ = self.c.try_give(Command::Pause(producer.into()));
+        for producer in PRODUCERS {
+            self.c.give(Command::Pause(producer.into()));
         }
         let drained = |c: &Cluster| {
-            let counts = ["strict", "loose"].map(|name| c.producer_state(name).counts());
+            let counts = PRODUCERS.map(|name| c.producer_state(name).counts());
             counts.iter().all(|counts| counts.sent == counts.acknowledged + counts.failed)
         };
         let mut waited_ms = 0;
@@ -284,7 +299,8 @@ fn storm(seed: u64) {
     let mut storm = Storm::new(seed);
     let end = storm.c.now_ms() + STORM_MS;
     while storm.c.now_ms() < end {
-        let pause_ms = storm.random.between(100, 8_000);
+        let longest_ms = [300, 3_000, 12_000][storm.random.below(3) as usize];
+        let pause_ms = storm.random.between(1, longest_ms);
         storm.run_ms(pause_ms);
         storm.act();
     }

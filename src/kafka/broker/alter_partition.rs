@@ -163,3 +163,38 @@ impl Broker {
         fx.set_timer(BrokerTimer::AlterPartition, now.plus_ms(RETRY_MS));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kafka::controller::image::PartitionRegistration;
+    use crate::kafka::protocol::metadata_records::RecoveryState;
+    use crate::kafka::types::{LeaderEpoch, PartitionEpoch};
+
+    #[test]
+    fn a_second_change_of_a_partition_is_not_attempted_while_the_first_has_no_answer() {
+        let me = BrokerId(1);
+        let registration = |epoch: i32| PartitionRegistration {
+            replicas: vec![me, BrokerId(2)],
+            isr: vec![me, BrokerId(2)],
+            elr: Vec::new(),
+            last_known_elr: Vec::new(),
+            leader: me,
+            recovery: RecoveryState::Recovered,
+            leader_epoch: LeaderEpoch(epoch),
+            partition_epoch: PartitionEpoch(epoch),
+        };
+        let tp = TopicPartition::new(&"t".into(), 0);
+        let mut partition =
+            Partition::new(tp.clone(), TopicId::default(), Default::default(), Default::default());
+        let mut manager = AlterPartitionManager::default();
+        let mut submitted = |epoch: i32| {
+            partition.make_leader(me, &registration(epoch), Time::ZERO);
+            partition.leader_mut().expect("it leads").shrink(vec![BrokerId(2)]);
+            let taken = manager.submit(me, BrokerEpoch(7), &partition, &mut Effects::default());
+            (taken, manager.pending[&tp].data.leader_epoch)
+        };
+        assert_eq!(submitted(1), (true, 1));
+        assert_eq!(submitted(3), (false, 1), "R-REPL-26: OPERATION_NOT_ATTEMPTED");
+    }
+}

@@ -128,9 +128,9 @@ impl Broker {
         self.lifecycle.state()
     }
 
-    /// A broker opens its port once it has caught up with the metadata log.
+    /// A broker opens its port once it is unfenced (`BrokerServer.startup`).
     pub fn is_listening(&self) -> bool {
-        self.lifecycle.state() != BrokerState::Starting
+        self.lifecycle.state() == BrokerState::Running
     }
 
     /// What stays when the process is gone.
