@@ -3,6 +3,8 @@
 
 #[path = "web/digest.rs"]
 mod digest;
+#[path = "web/page.rs"]
+mod page;
 #[path = "web/sandbox.rs"]
 mod sandbox;
 

@@ -4,8 +4,9 @@
 //! under way and asks what is *new*. Right after a change (the page opens, a broker dies, a leader is elected), while
 //! group or cluster requests fly, and when traffic begins after a silence, a flight takes long enough for the eye.
 //! Traffic that just goes on becomes background within a second and runs four times slower than a real cluster.
-//! While a rebalance only waits for its members time is real, and while nothing but timers and empty fetches is left
-//! it is fast, slowing down again as the next thing worth seeing comes near.
+//! While a rebalance only waits for its members time is real. While someone is missing and nobody has noticed yet (a
+//! session that runs out) it is quicker than real, and while nothing but timers and empty fetches is left it is fast,
+//! slowing down again as the next thing worth seeing comes near.
 //!
 //! The speed changes what a person sees of a run and never what happens in it, so it may count in floating point.
 //!
@@ -20,7 +21,11 @@ const FOR_THE_EYE: f64 = 1.0 / 15.0;
 const BACKGROUND: f64 = 1.0 / 4.0;
 /// A rebalance that waits for heartbeats, and other waits of a few seconds that something depends on.
 const REAL_TIME: f64 = 1.0;
+/// A session of 9 or 45 s that runs out while other traffic goes on.
+const SESSION: f64 = 4.0;
 const FASTEST: f64 = 20.0;
+/// Above this speed the eye does not follow a flight.
+pub const FLIGHTS_UP_TO: f64 = 0.4;
 
 /// A change is looked at for this long in virtual time before its traffic begins to count as background,
 const NEW_FOR_MS: i64 = 300;
@@ -48,6 +53,8 @@ pub struct Situation {
     pub cluster_requests: i32,
     /// A group prepares or completes a rebalance.
     pub rebalancing: bool,
+    /// A process is dead or frozen, and whoever counts on it has not noticed yet.
+    pub missing: bool,
     /// When the newest change was told, or the run opened.
     pub changed_at: Time,
     /// When the next timed command is due.
@@ -64,6 +71,7 @@ pub enum Reason {
     TrafficBegins,
     TrafficGoesOn,
     RebalanceWaits,
+    SessionRunsOut,
     OnlyTimers,
 }
 
@@ -78,6 +86,7 @@ impl Reason {
             Reason::TrafficBegins => "batches fly",
             Reason::TrafficGoesOn => "steady traffic",
             Reason::RebalanceWaits => "a rebalance waits for its members",
+            Reason::SessionRunsOut => "a session runs out",
             Reason::OnlyTimers => "only timers wait",
         }
     }
@@ -127,10 +136,25 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Whether the frame is fast because nothing is to be seen, so that it should end where that changes.
-    pub fn stops_at_change(&self) -> bool {
-        matches!(self.reason, Reason::OnlyTimers | Reason::RebalanceWaits)
+    /// Where a frame that is too fast for the eye should end, so that what comes is seen.
+    pub fn stops_at(&self) -> StopsAt {
+        match self.reason {
+            Reason::Fixed => StopsAt::Nothing,
+            _ if self.speed <= FLIGHTS_UP_TO => StopsAt::Nothing,
+            Reason::SessionRunsOut => StopsAt::Change,
+            _ => StopsAt::ChangeOrBatch,
+        }
     }
+}
+
+/// What ends a fast stretch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopsAt {
+    Nothing,
+    /// A process, the cluster or a group changes.
+    Change,
+    /// That, or a producer sends.
+    ChangeOrBatch,
 }
 
 /// Batches that follow each other without a silence between them.
@@ -205,13 +229,18 @@ fn automatic(situation: &Situation, traffic: Option<Traffic>) -> (f64, Reason) {
     if changed_ms < NEW_FOR_MS {
         return (FOR_THE_EYE, Reason::JustChanged);
     }
+    // A wait that everything else hangs on is told from the traffic that goes on beside it.
+    let waited = changed_ms >= BACKGROUND_AFTER_MS;
+    if waited && situation.missing {
+        return (SESSION, Reason::SessionRunsOut);
+    }
+    if waited && situation.rebalancing {
+        return (REAL_TIME, Reason::RebalanceWaits);
+    }
     if let Some(traffic) = traffic {
         let new_ms = changed_ms.min(situation.now.ms_since(traffic.since));
         let reason = if new_ms < BACKGROUND_AFTER_MS { Reason::TrafficBegins } else { Reason::TrafficGoesOn };
         return (if traffic.flies { flight(new_ms) } else { REAL_TIME }, reason);
-    }
-    if situation.rebalancing {
-        return (REAL_TIME, Reason::RebalanceWaits);
     }
     let left_ms = situation.next_at.map_or(f64::MAX, |at| (at - situation.now) as f64 / 1000.0);
     ((left_ms / APPROACH_REAL_MS).clamp(REAL_TIME, FASTEST), Reason::OnlyTimers)
@@ -234,11 +263,10 @@ fn ease(present: f64, target: f64, real_ms: f64) -> f64 {
 }
 
 /// Whether an event ends a fast stretch, so that the frame that came upon it stops there and the next one is slow.
-pub fn ends_a_wait(event: &Event) -> bool {
-    matches!(
+pub fn ends_a_wait(event: &Event, stops_at: StopsAt) -> bool {
+    let change = matches!(
         event,
         Event::Process { .. }
-            | Event::BatchSent { .. }
             | Event::BrokerFenced { .. }
             | Event::BrokerUnfenced { .. }
             | Event::LeaderElected { .. }
@@ -247,7 +275,12 @@ pub fn ends_a_wait(event: &Event) -> bool {
             | Event::JoinSent { .. }
             | Event::RebalanceStarted { .. }
             | Event::MemberRemoved { .. }
-    )
+    );
+    match stops_at {
+        StopsAt::Nothing => false,
+        StopsAt::Change => change,
+        StopsAt::ChangeOrBatch => change || matches!(event, Event::BatchSent { .. }),
+    }
 }
 
 /// A speed as it is shown: `1/15x`, `1x`, `20x`.
@@ -265,6 +298,7 @@ mod tests {
         group_requests: 0,
         cluster_requests: 0,
         rebalancing: false,
+        missing: false,
         changed_at: Time::ZERO,
         next_at: None,
     };
@@ -294,7 +328,10 @@ mod tests {
         check(Situation { batches: 9, group_requests: 1, ..QUIET }, 60_000, "1/15x", Reason::GroupRequests);
         check(Situation { cluster_requests: 1, ..QUIET }, 0, "1/15x", Reason::ClusterRequests);
         check(Situation { rebalancing: true, ..QUIET }, 0, "1x", Reason::RebalanceWaits);
-        check(Situation { rebalancing: true, batches: 9, ..QUIET }, 60_000, "1/4x", Reason::TrafficGoesOn);
+        check(Situation { rebalancing: true, batches: 9, ..QUIET }, 60_000, "1x", Reason::RebalanceWaits);
+        check(Situation { missing: true, batches: 9, ..QUIET }, 60_000, "4x", Reason::SessionRunsOut);
+        let just_died = Situation { missing: true, batches: 9, changed_at: now.plus_ms(-200), ..QUIET };
+        check(just_died, 60_000, "1/15x", Reason::JustChanged);
     }
 
     #[test]

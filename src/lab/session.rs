@@ -14,12 +14,12 @@ use super::command::{Clients, CommandError, parse, print};
 use super::journal::{Entry, Journal};
 use super::narrative::Narrative;
 use super::narrator::{Narrator, Sentence};
-use super::pace::{self, Situation};
+use super::pace::{self, Situation, StopsAt};
 use super::scenario::{Scenario, ScenarioError};
 use crate::kafka::event::{Event, GroupState};
 use crate::kafka::protocol::{ApiKey, Response};
 use crate::kafka::time::Time;
-use crate::kafka::types::GroupId;
+use crate::kafka::types::{BrokerId, GroupId, NodeId};
 use crate::sim::{Command, Flight, Packet, Refusal, World, WorldConfig};
 
 /// What may differ from the scenario's own words.
@@ -140,7 +140,7 @@ impl Session {
         self.clients.note(&command);
         self.journal.push(Entry { time, events_done, text });
         self.changed_at = time;
-        self.listen();
+        self.listen(StopsAt::Nothing);
         Ok(())
     }
 
@@ -158,17 +158,17 @@ impl Session {
     /// Does one event; `false` when there is none left.
     pub fn step(&mut self) -> bool {
         let stepped = self.world.step().is_some();
-        self.listen();
+        self.listen(StopsAt::Nothing);
         stepped
     }
 
     /// Runs to a time; `true` when it is reached within so many events.
     pub fn run_until(&mut self, time: Time, max_events: u64) -> bool {
-        self.run(time, max_events, false) == Stop::Reached
+        self.run(time, max_events, StopsAt::Nothing) == Stop::Reached
     }
 
     /// Runs to a time, or to an event that ends a wait if that is wished ([`pace::ends_a_wait`]).
-    pub fn run(&mut self, time: Time, max_events: u64, stops_at_change: bool) -> Stop {
+    pub fn run(&mut self, time: Time, max_events: u64, stops_at: StopsAt) -> Stop {
         for _ in 0..max_events {
             if self.world.next_at().is_none_or(|at| at > time) {
                 if time > self.now() {
@@ -177,7 +177,7 @@ impl Session {
                 return Stop::Reached;
             }
             self.world.step();
-            if self.listen() && stops_at_change {
+            if self.listen(stops_at) {
                 return Stop::AtChange;
             }
         }
@@ -199,11 +199,11 @@ impl Session {
     }
 
     /// Takes in the trace's new events; whether one of them ends a wait.
-    fn listen(&mut self) -> bool {
+    fn listen(&mut self, stops_at: StopsAt) -> bool {
         let mut ends_a_wait = false;
         let mut told: Vec<Sentence> = Vec::new();
         for entry in self.world.trace().since(self.heard) {
-            ends_a_wait |= pace::ends_a_wait(&entry.event);
+            ends_a_wait |= pace::ends_a_wait(&entry.event, stops_at);
             self.boot.on_event(&entry.event);
             follow_rebalances(&mut self.rebalancing, &entry.event);
             told.extend(self.narrator.tell(entry.key.time, &entry.event));
@@ -235,6 +235,7 @@ impl Session {
             group_requests,
             cluster_requests,
             rebalancing: !self.rebalancing.is_empty(),
+            missing: someone_is_missing(&self.world),
             changed_at: self.changed_at,
             next_at: self.due.get(self.due.partition_point(|at| *at <= self.now())).copied(),
         }
@@ -322,6 +323,23 @@ fn kind(flight: &Flight) -> FlightKind {
             FlightKind::Cluster
         }
         _ => FlightKind::Routine,
+    }
+}
+
+/// A broker or a member is dead or frozen, and the controller or the coordinator still counts on it.
+fn someone_is_missing(world: &World) -> bool {
+    let gone = |node: NodeId| world.process(node).is_some_and(|process| !process.is_running());
+    let alive = |id: &BrokerId| world.controller().is_some_and(|controller| controller.image().is_alive(*id));
+    let mut nodes = world.processes().map(|(node, _)| node);
+    let broker = nodes.any(|node| matches!(node, NodeId::Broker(id) if gone(node) && alive(&id)));
+    broker || {
+        let running = world.processes().filter_map(|(node, process)| match (node, process.is_running()) {
+            (NodeId::Broker(id), true) => world.broker(id),
+            _ => None,
+        });
+        let mut members =
+            running.flat_map(|broker| broker.groups().groups()).flat_map(|group| group.members.values());
+        members.any(|member| world.node_of(&member.client).is_some_and(gone))
     }
 }
 

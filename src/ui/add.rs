@@ -30,8 +30,9 @@ fn use_submit(on_done: Callback<()>, compose: fn(&HtmlElement) -> String) -> (Ca
     let store = use_store();
     let given = use_state(|| None::<Rc<str>>);
     let answer = use_slice(|shown| shown.answer.clone());
-    let mine = given.as_ref().and_then(|given| answer.filter(|answer: &Rc<Answer>| answer.text == *given));
-    let done = mine.as_ref().is_some_and(|answer| answer.refusal.is_none());
+    let mine =
+        given.as_ref().and_then(|given| answer.filter(|answer: &Rc<Answer>| answer.command() == Some(given)));
+    let done = mine.as_ref().is_some_and(|answer| answer.refusal().is_none());
     use_effect_with(done, move |done| {
         if *done {
             on_done.emit(());
@@ -43,7 +44,7 @@ fn use_submit(on_done: Callback<()>, compose: fn(&HtmlElement) -> String) -> (Ca
         store.command(&text);
         given.set(Some(Rc::from(text)));
     });
-    let refusal = mine.and_then(|answer| answer.refusal.clone());
+    let refusal = mine.and_then(|answer| answer.refusal().cloned());
     let refusal =
         html! { <p key="refusal" class="refusal" role="alert">{ refusal.as_deref().unwrap_or("") }</p> };
     (onsubmit, refusal)
@@ -66,12 +67,14 @@ pub fn AddProducer(props: &AddProps) -> Html {
             <label key="name">{ "Name" }<input name="name" required={true} value={name} /></label>
             <label key="topic">{ "Topic" }
                 <select name="topic">
-                    { for topics.iter().map(|topic| html! { <option key={&**topic}>{ topic.as_ref() }</option> }) }
+                    { for topics.iter().enumerate().map(|(index, topic)| html! {
+                        <option key={&**topic} selected={index == 0}>{ topic.as_ref() }</option>
+                    }) }
                 </select>
             </label>
             <label key="rate">{ "Rate" }<input name="rate" required={true} value="4/s" /></label>
             <label key="acks">{ "acks" }
-                <select name="acks"><option>{ "all" }</option><option>{ "1" }</option><option>{ "0" }</option></select>
+                <select name="acks"><option selected={true}>{ "all" }</option><option>{ "1" }</option><option>{ "0" }</option></select>
             </label>
             { refusal }
             <div key="buttons" class="dialog-buttons">

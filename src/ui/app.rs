@@ -122,6 +122,7 @@ fn use_shortcuts(store: Store, asked: UseStateSetter<Asked>, command: NodeRef) {
                 Shortcut::Step => store.step(),
                 Shortcut::NextChange => store.run_to_next_change(),
                 Shortcut::Theme => theme::toggle(),
+                Shortcut::Measure => store.measure(),
                 Shortcut::Help => asked.set(Asked::Help),
                 Shortcut::CommandField => {
                     if let Some(input) = command.cast::<HtmlElement>() {
@@ -162,7 +163,7 @@ fn LiveRegion() -> Html {
             move || drop(interval)
         }
     });
-    let refusal = use_slice(|shown| shown.answer.as_ref().and_then(|answer| answer.refusal.clone()));
+    let refusal = use_slice(|shown| shown.answer.as_ref().and_then(|answer| answer.refusal().cloned()));
     html! {
         <div class="unseen">
             <p key="sentence" aria-live="polite">{ (*sentence).to_string() }</p>

@@ -6,7 +6,7 @@ use web_sys::HtmlInputElement;
 use yew::prelude::*;
 
 use super::act;
-use super::store::{use_slice, use_store};
+use super::store::{Answer, use_slice, use_store};
 
 #[derive(PartialEq, Properties)]
 pub struct CommandBarProps {
@@ -35,10 +35,9 @@ pub fn CommandBar(props: &CommandBarProps) -> Html {
     };
     let (class, text) = match answer.as_deref() {
         None => ("answer", String::new()),
-        Some(answer) => match &answer.refusal {
-            None => ("answer done", format!("Done: {}", answer.text)),
-            Some(reason) => ("answer refused", format!("Refused: {}. {reason}", answer.text)),
-        },
+        Some(Answer::Given(text)) => ("answer", format!("Given: {text}")),
+        Some(Answer::Refused { text, reason }) => ("answer refused", format!("Refused: {text}. {reason}")),
+        Some(Answer::Measured(sentence)) => ("answer", sentence.to_string()),
     };
     html! {
         <footer>

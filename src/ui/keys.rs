@@ -13,16 +13,18 @@ pub enum Shortcut {
     CommandField,
     Help,
     Theme,
+    Measure,
 }
 
 /// What the help dialog lists.
-pub const LIST: [(&str, &str); 7] = [
+pub const LIST: [(&str, &str); 8] = [
     ("Space", "play or pause"),
     (".", "step one event"),
     ("n", "run to the next change"),
     ("Ctrl or Cmd + K", "go to the command field"),
     ("t", "dark or light"),
     ("Arrow keys", "walk from replica to replica; Enter inspects"),
+    ("Shift + B", "measure how many events a second this browser carries out"),
     ("?", "this list"),
 ];
 
@@ -48,6 +50,7 @@ pub fn shortcut(event: &KeyboardEvent) -> Option<Shortcut> {
         "." => Some(Shortcut::Step),
         "n" => Some(Shortcut::NextChange),
         "t" => Some(Shortcut::Theme),
+        "B" => Some(Shortcut::Measure),
         "?" => Some(Shortcut::Help),
         _ => None,
     }

@@ -4,9 +4,10 @@
 
 use std::rc::Rc;
 
+use crate::kafka::event::Event;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
-use crate::lab::pace::{self, Pace, Reason, Step};
+use crate::lab::pace::{self, FLIGHTS_UP_TO, Pace, Step, StopsAt};
 use crate::lab::scenario::ScenarioError;
 use crate::lab::session::{CommandFailure, Options, Session, Stop};
 use crate::sim::Refusal;
@@ -15,12 +16,14 @@ use crate::sim::Refusal;
 pub const DEFAULT_SCENARIO: &str = include_str!("../../static/scenarios/default.toml");
 /// Time of the reader that one frame may spend on the run, in milliseconds.
 const BUDGET_MS: f64 = 4.0;
+/// How long a measurement takes, in milliseconds.
+const MEASURED_MS: f64 = 1000.0;
 /// Events between two looks at the clock.
 const EVENTS_AT_ONCE: u64 = 32;
 /// "Run to the next change" gives up after this much virtual time.
-const LONGEST_SEARCH_MS: i64 = 600_000;
-/// Above this speed the eye does not follow a flight.
-const FLIGHTS_UP_TO: f64 = 0.4;
+const LONGEST_SEARCH_MS: i64 = 120_000;
+/// As [`BUDGET_MS`], while there is nothing to look at.
+const UNSEEN_BUDGET_MS: f64 = 12.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
@@ -52,6 +55,8 @@ pub struct Run {
     pace: Pace,
     mode: Mode,
     reason: &'static str,
+    /// Events of the trace that were looked through for refusals.
+    heard: u64,
 }
 
 impl Run {
@@ -67,6 +72,7 @@ impl Run {
             pace: Pace::default(),
             mode: Mode::Opening,
             reason: "opening",
+            heard: 0,
         })
     }
 
@@ -90,11 +96,13 @@ impl Run {
             Mode::Paused => Mode::Playing,
             Mode::Opening | Mode::Playing | Mode::ToNextChange { .. } => Mode::Paused,
         };
+        self.reason = "paused";
     }
 
     /// Takes one event from the queue.
     pub fn step(&mut self) {
         self.mode = Mode::Paused;
+        self.reason = "paused";
         self.session.step();
     }
 
@@ -116,6 +124,20 @@ impl Run {
         self.session.command(text).map_err(|failure| sentence(&failure))
     }
 
+    /// A command that Kafka has refused since the last look, and why.
+    pub fn take_refusal(&mut self) -> Option<(String, String)> {
+        let trace = self.session.world().trace();
+        let new = trace.since(self.heard);
+        self.heard = trace.len_ever();
+        let mut refusals = new.filter_map(|entry| match &entry.event {
+            Event::CommandRefused { text, error, message } => {
+                Some((text.clone(), format!("{}: {message}", error.name())))
+            }
+            _ => None,
+        });
+        refusals.next_back()
+    }
+
     /// The commands so far, one a line.
     pub fn journal(&self) -> String {
         let lines =
@@ -123,11 +145,28 @@ impl Run {
         lines.collect::<Vec<_>>().join("\n")
     }
 
+    /// Runs a copy of the scenario from its start for a good second of the reader's time, and says how far it came.
+    pub fn measure(&self, clock: &dyn Fn() -> f64) -> String {
+        let Ok(mut copy) = Session::open(self.session.text(), Options::default()) else {
+            return String::new();
+        };
+        let started_ms = clock();
+        while clock() < started_ms + MEASURED_MS {
+            copy.run(Time::MAX, EVENTS_AT_ONCE * 32, StopsAt::Nothing);
+        }
+        let seconds = (clock() - started_ms) / 1000.0;
+        let (events, virtual_s) =
+            (copy.events_done() as f64 / seconds, copy.now().ms() as f64 / 1000.0 / seconds);
+        format!(
+            "This browser carries out {events:.0} events a second: {virtual_s:.0} virtual seconds in a real one."
+        )
+    }
+
     /// Goes on for a frame of `elapsed_ms`; whether there is anything new.
     pub fn go_on(&mut self, elapsed_ms: f64, clock: &dyn Fn() -> f64) -> bool {
         match self.mode {
             Mode::Paused => {
-                self.reason = self.pace.frame(0.0, &self.session.situation()).reason.text();
+                self.pace.frame(0.0, &self.session.situation());
                 false
             }
             Mode::Playing => {
@@ -150,14 +189,15 @@ impl Run {
         self.reason = frame.reason.text();
         let target = self.session.now().plus_us(frame.virtual_us);
         // A frame that comes upon something worth seeing ends there, and the next one is slow.
-        let stops_at_change = frame.reason != Reason::Fixed && !self.shows_flights();
-        if self.run_to(target, stops_at_change, clock) == Stop::OutOfEvents {
+        if self.run_to(target, frame.stops_at(), BUDGET_MS, clock) == Stop::OutOfEvents {
             self.reason = "as fast as this machine can";
         }
     }
 
     fn come_up(&mut self, clock: &dyn Fn() -> f64) {
-        if self.run_to(self.session.scenario().start, false, clock) == Stop::Reached {
+        if self.run_to(self.session.scenario().start, StopsAt::Nothing, UNSEEN_BUDGET_MS, clock)
+            == Stop::Reached
+        {
             self.session.look_anew();
             self.mode = Mode::Playing;
         }
@@ -165,19 +205,21 @@ impl Run {
 
     fn search(&mut self, deadline: Time, clock: &dyn Fn() -> f64) {
         self.reason = "running to the next change";
-        let until_ms = clock() + BUDGET_MS;
+        let until_ms = clock() + UNSEEN_BUDGET_MS;
         while clock() < until_ms {
-            if self.session.run_to_next_change(EVENTS_AT_ONCE) || self.session.now() >= deadline {
+            let found = self.session.run_to_next_change(EVENTS_AT_ONCE);
+            if found || self.session.now() >= deadline {
                 self.mode = Mode::Paused;
+                self.reason = if found { "at the next change" } else { "nothing new in two minutes" };
                 return;
             }
         }
     }
 
-    fn run_to(&mut self, target: Time, stops_at_change: bool, clock: &dyn Fn() -> f64) -> Stop {
-        let until_ms = clock() + BUDGET_MS;
+    fn run_to(&mut self, target: Time, stops_at: StopsAt, budget_ms: f64, clock: &dyn Fn() -> f64) -> Stop {
+        let until_ms = clock() + budget_ms;
         loop {
-            let stop = self.session.run(target, EVENTS_AT_ONCE, stops_at_change);
+            let stop = self.session.run(target, EVENTS_AT_ONCE, stops_at);
             if stop != Stop::OutOfEvents || clock() >= until_ms {
                 return stop;
             }

@@ -21,12 +21,40 @@ use crate::view::model::{Focus, Model};
 /// A number that ticks is published this often, in milliseconds.
 const TICK_MS: f64 = 100.0;
 
-/// What came of a command.
+/// What came of the last thing that was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    pub text: Rc<str>,
-    /// The reason in one sentence, when it was refused.
-    pub refusal: Option<Rc<str>>,
+pub enum Answer {
+    /// A command was given.
+    Given(Rc<str>),
+    /// A command was refused, for a reason in one sentence.
+    Refused { text: Rc<str>, reason: Rc<str> },
+    /// How quick this browser is, as a sentence.
+    Measured(Rc<str>),
+}
+
+impl Answer {
+    fn of_command(text: &str, refusal: Option<Rc<str>>) -> Rc<Answer> {
+        let text = Rc::from(text);
+        Rc::new(match refusal {
+            None => Answer::Given(text),
+            Some(reason) => Answer::Refused { text, reason },
+        })
+    }
+
+    /// The command that it is about.
+    pub fn command(&self) -> Option<&str> {
+        match self {
+            Answer::Given(text) | Answer::Refused { text, .. } => Some(text),
+            Answer::Measured(_) => None,
+        }
+    }
+
+    pub fn refusal(&self) -> Option<&Rc<str>> {
+        match self {
+            Answer::Refused { reason, .. } => Some(reason),
+            Answer::Given(_) | Answer::Measured(_) => None,
+        }
+    }
 }
 
 /// One publication.
@@ -114,6 +142,13 @@ impl Store {
         self.change(|state| state.run.play_or_pause());
     }
 
+    /// Measures how many events a second this browser carries out; the page stands still meanwhile.
+    pub fn measure(&self) {
+        self.change(|state| {
+            state.answer = Some(Rc::new(Answer::Measured(state.run.measure(&now_ms).into())))
+        });
+    }
+
     /// Takes one event from the queue.
     pub fn step(&self) {
         self.change(|state| state.run.step());
@@ -136,7 +171,7 @@ impl Store {
     pub fn command(&self, text: &str) {
         self.change(|state| {
             let refusal = state.run.command(text).err().map(Rc::from);
-            state.answer = Some(Rc::new(Answer { text: Rc::from(text), refusal }));
+            state.answer = Some(Answer::of_command(text, refusal));
             crash::note(state.run.session.seed(), &state.run.journal());
         });
     }
@@ -193,6 +228,11 @@ impl State {
     fn go_on(&mut self, real_ms: f64) {
         let elapsed_ms = real_ms - self.last_frame_ms.replace(real_ms).unwrap_or(real_ms);
         self.dirty |= self.run.go_on(elapsed_ms, &now_ms);
+        // What the cluster itself has to decide is refused later than the command was given.
+        if let Some((text, refusal)) = self.run.take_refusal() {
+            self.answer = Some(Answer::of_command(&text, Some(Rc::from(refusal))));
+            self.urgent = true;
+        }
     }
 
     fn publication(&mut self, real_ms: f64, before: &Shown) -> Option<Shown> {

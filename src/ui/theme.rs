@@ -14,7 +14,7 @@ pub fn is_light() -> bool {
     root().and_then(|root| root.get_attribute("data-theme")).is_some_and(|theme| theme == "light")
 }
 
-/// Changes the theme; a browser that keeps nothing still changes it for now.
+/// Changes the theme; a browser that keeps nothing changes it until the page is closed.
 pub fn toggle() {
     let theme = if is_light() { "dark" } else { "light" };
     if let Some(root) = root() {

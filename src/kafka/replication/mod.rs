@@ -13,6 +13,8 @@ pub mod partition;
 pub mod purgatory;
 
 mod fetch;
+#[cfg(test)]
+mod tests;
 mod produce;
 
 pub use manager::{Disk, ReplicaManager};

@@ -12,10 +12,12 @@ use crate::lab::words::{count, duration, list};
 pub(super) struct Groups {
     /// The group that a client last joined.
     group_of: BTreeMap<ClientName, GroupId>,
-    /// The coordinator that a group's members last found; gone when one of them lost it.
+    /// The coordinator that was last told of a group.
     coordinators: BTreeMap<GroupId, BrokerId>,
-    /// Groups whose members have lost the coordinator.
+    /// Groups whose members have lost the coordinator, until one of them commits again or another broker is found.
     lost: BTreeSet<GroupId>,
+    /// Those of them whose search has found the old one once.
+    found_again: BTreeSet<GroupId>,
 }
 
 impl Groups {
@@ -27,7 +29,6 @@ impl Groups {
         match event {
             Event::CoordinatorFound { client, group, broker } => self.found(time, client, group, *broker),
             Event::CoordinatorLost { client, group, error } => {
-                self.coordinators.remove(group);
                 if !self.lost.insert(group.clone()) {
                     return None;
                 }
@@ -38,6 +39,13 @@ impl Groups {
                         .detail("Its members ask any broker for the new one (FindCoordinator).")
                         .rules(&["R-GRP-3"]),
                 )
+            }
+            Event::CommitConfirmed { client, .. } => {
+                if let Some(group) = self.group_of.get(client) {
+                    self.lost.remove(group);
+                    self.found_again.remove(group);
+                }
+                None
             }
             Event::JoinSent { client, group } => {
                 self.group_of.insert(client.clone(), group.clone());
@@ -53,7 +61,8 @@ impl Groups {
         }
     }
 
-    /// Told when the group's coordinator is another than was known, not for each member that asks.
+    /// Told when the group's coordinator is another than was known, not for each member that asks; and once when a
+    /// search finds the one that was lost.
     fn found(
         &mut self,
         time: Time,
@@ -61,18 +70,20 @@ impl Groups {
         group: &GroupId,
         broker: BrokerId,
     ) -> Option<Sentence> {
-        self.lost.remove(group);
         if self.coordinators.insert(group.clone(), broker) == Some(broker) {
-            return None;
+            if !self.lost.contains(group) || !self.found_again.insert(group.clone()) {
+                return None;
+            }
+            let title = format!("{group}: {client} is sent to broker {broker} again");
+            let detail = "Until the controller fences it, it leads the partition of __consumer_offsets that keeps the \
+                          group, so every broker names it. The members go on asking.";
+            return Some(about(time, Tone::Info, group, title).detail(detail).rules(&["R-GRP-2"]));
         }
-        let sentence = about(
-            time,
-            Tone::Info,
-            group,
-            format!("{group}: {client} found the coordinator, broker {broker}"),
-        );
+        self.lost.remove(group);
+        self.found_again.remove(group);
+        let title = format!("{group}: {client} found the coordinator, broker {broker}");
         let detail = "It leads the partition of __consumer_offsets that the group's name hashes to.";
-        Some(sentence.detail(detail).rules(&["R-GRP-1", "R-GRP-2"]))
+        Some(about(time, Tone::Info, group, title).detail(detail).rules(&["R-GRP-1", "R-GRP-2"]))
     }
 }
 

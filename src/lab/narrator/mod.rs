@@ -155,6 +155,7 @@ impl Narrator {
             | Event::CommitRefused { .. }
             | Event::CoordinatorFound { .. }
             | Event::CoordinatorLost { .. }
+            | Event::CommitConfirmed { .. }
             | Event::JoinSent { .. }
             | Event::PartitionsAssigned { .. }
             | Event::PartitionsRevoked { .. } => self.groups.tell(time, event),
@@ -182,8 +183,7 @@ impl Narrator {
             | Event::Replicated { .. }
             | Event::OffsetCommitted { .. }
             | Event::Polled { .. }
-            | Event::Processed { .. }
-            | Event::CommitConfirmed { .. } => None,
+            | Event::Processed { .. } => None,
         }
     }
 

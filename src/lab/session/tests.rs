@@ -184,7 +184,7 @@ fn the_situation_tells_traffic_from_a_rebalance() {
         for _ in 0..frames {
             let frame = pace.frame(16.0, &session.situation());
             let until = session.now().plus_us(frame.virtual_us);
-            session.run(until, u64::MAX, frame.stops_at_change());
+            session.run(until, u64::MAX, frame.stops_at());
             if seen.last() != Some(&frame.reason) {
                 seen.push(frame.reason);
             }

@@ -15,7 +15,7 @@ pub fn Inspect() -> Html {
         },
         Some(view) => html! {
             <div key="one">
-                <h2>{ view.title.as_ref() }</h2>
+                <h3 class="object">{ view.title.as_ref() }</h3>
                 <dl class="facts">
                     { for view.facts.iter().map(|fact| html! {
                         <div key={&*fact.name} class={tone(fact.tone)}>
@@ -25,7 +25,7 @@ pub fn Inspect() -> Html {
                     }) }
                 </dl>
                 if let Some(bytes) = &view.bytes {
-                    <h3>{ "The batch's bytes" }</h3>
+                    <h4>{ "The batch's bytes" }</h4>
                     <pre class="bytes" tabindex="0">{ bytes.as_ref() }</pre>
                 }
             </div>

@@ -59,7 +59,8 @@ pub fn Panel(props: &PanelProps) -> Html {
                 <IconButton key="close" class="panel-close" icon={Icon::Close} name="Close this region"
                     onclick={props.on_close.clone()} />
             </div>
-            <div key="body" class="panel-body" role="tabpanel">
+            <div key="body" class="panel-body" role="tabpanel" tabindex="0" aria-label="Events and details">
+                <h2 key="name" class="unseen">{ "Events and details" }</h2>
                 { match *tab {
                     Tab::Events => html! { <Events key="events" /> },
                     Tab::Inspect => html! { <Inspect key="inspect" /> },

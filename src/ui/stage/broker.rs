@@ -34,12 +34,12 @@ pub fn Broker(props: &BrokerProps) -> Html {
                 <span class="grow"></span>
                 <ProcessButtons health={view.health} target={format!("broker {}", view.id)} />
             </div>
-            <p key="waiting" class="waiting">{ view.waiting.as_deref().unwrap_or("").to_owned() }</p>
             <div key="replicas" class="replicas">
                 { for view.replicas.iter().map(|replica| html! {
                     <Replica key={replica.tp.to_string()} view={Shared::new(replica)} slots={props.slots} />
                 }) }
             </div>
+            <p key="waiting" class="waiting">{ view.waiting.as_deref().unwrap_or("").to_owned() }</p>
             <div key="internal" class="internal">
                 if let Some(topic) = &view.offsets_topic {
                     <OffsetsTopic view={Shared::new(topic)} />

@@ -30,6 +30,11 @@ pub fn Consumer(props: &ConsumerProps) -> Html {
                 <span class="light" aria-hidden="true"></span>
                 <h4>{ view.name.as_ref() }</h4>
                 <span class="grow"></span>
+                if view.health == Health::Frozen {
+                    <CommandButton command={act::thaw(&view.name)} label="thaw" class="small" />
+                } else if lives {
+                    <CommandButton command={act::freeze(&view.name)} label="freeze" class="small" />
+                }
                 if lives {
                     <CommandButton command={act::close(&view.name)} label="close" class="small" />
                     <CommandButton command={act::crash(&view.name)} label="crash" class="small danger" />
@@ -44,16 +49,11 @@ pub fn Consumer(props: &ConsumerProps) -> Html {
                 <span key="waiting" class="waiting">{ view.waiting.as_deref().unwrap_or("").to_owned() }</span>
             </div>
             <Program key="program" view={view.clone()} />
-            <table key="partitions" class="consumed">
-                <thead>
-                    <tr>
-                        <th scope="col"><span class="unseen">{ "partition" }</span></th>
-                        <th scope="col">{ "position" }</th><th scope="col">{ "committed" }</th>
-                        <th scope="col" colspan="2">{ "lag" }</th>
-                    </tr>
-                </thead>
-                <tbody>{ for view.partitions.iter().map(consumed) }</tbody>
-            </table>
+            <div key="partitions" class="consumed">
+                if !view.partitions.is_empty() {
+                    { consumed_table(view) }
+                }
+            </div>
         </article>
     }
 }
@@ -78,6 +78,21 @@ fn Program(props: &ConsumerProps) -> Html {
                 }
             }) }
         </ol>
+    }
+}
+
+fn consumed_table(view: &ConsumerView) -> Html {
+    html! {
+        <table>
+            <thead>
+                <tr>
+                    <th scope="col"><span class="unseen">{ "partition" }</span></th>
+                    <th scope="col">{ "position" }</th><th scope="col">{ "committed" }</th>
+                    <th scope="col" colspan="2">{ "lag" }</th>
+                </tr>
+            </thead>
+            <tbody>{ for view.partitions.iter().map(consumed) }</tbody>
+        </table>
     }
 }
 

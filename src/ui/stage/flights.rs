@@ -10,13 +10,15 @@ use web_sys::{CanvasRenderingContext2d, Element, HtmlCanvasElement, Window};
 use yew::prelude::*;
 
 use super::anchor;
-use super::paths::{Curve, Frame, between_cards, between_rows};
+use super::paths::{Curve, Frame, between_cards, between_rows, through_margin};
 use crate::kafka::time::Time;
 use crate::kafka::types::NodeId;
 use crate::ui::store::Shown;
-use crate::view::model::{Flight, FlightKind, Model, Role};
+use crate::view::model::{Flight, FlightKind, Health, Model, Role};
 
 const CANVAS_ID: &str = "flights";
+/// A scene narrower than this has one column of cards.
+const ONE_COLUMN: f64 = 745.0;
 
 #[component]
 pub fn Flights() -> Html {
@@ -151,14 +153,22 @@ impl Scene {
         self.frame(format!("[data-node=\"{}\"]", anchor(node)))
     }
 
+    fn between(&self, from: NodeId, to: NodeId) -> Option<Curve> {
+        let (from, to) = (self.card(from)?, self.card(to)?);
+        Some(if self.width < ONE_COLUMN { through_margin(from, to) } else { between_cards(from, to) })
+    }
+
     fn curve(&self, flight: &Flight) -> Option<Curve> {
         if let (NodeId::Broker(from), NodeId::Broker(to), Some(tp)) = (flight.from, flight.to, &flight.tp) {
             let row = |broker| self.frame(format!("[data-replica=\"{broker}/{tp}\"]"));
-            if let (Some(from), Some(to)) = (row(from), row(to)) {
+            if let (Some(from), Some(to)) = (row(from), row(to))
+                && !from.above(to)
+                && !to.above(from)
+            {
                 return Some(between_rows(from, to));
             }
         }
-        Some(between_cards(self.card(flight.from)?, self.card(flight.to)?))
+        self.between(flight.from, flight.to)
     }
 }
 
@@ -178,8 +188,7 @@ impl Easel<'_> {
             })
         };
         for (client, broker) in pairs(model) {
-            let (Some(from), Some(to)) = (self.scene.card(client), self.scene.card(broker)) else { continue };
-            let Curve([a, b, c, d]) = between_cards(from, to);
+            let Some(Curve([a, b, c, d])) = self.scene.between(client, broker) else { continue };
             self.pen.set_global_alpha(if busy(client, broker) { 0.55 } else { 0.2 });
             self.pen.set_stroke_style_str(&self.palette.accent);
             self.pen.set_line_width(1.5);
@@ -243,8 +252,8 @@ impl Easel<'_> {
             *batches.entry((flight.from, flight.to)).or_default() += 1;
         }
         for ((from, to), count) in batches {
-            let (Some(from), Some(to)) = (self.scene.card(from), self.scene.card(to)) else { continue };
-            let at = between_cards(from, to).at(0.5);
+            let Some(curve) = self.scene.between(from, to) else { continue };
+            let at = curve.at(0.5);
             self.label(&format!("{count} in flight"), at.x + 6.0, at.y);
         }
     }
@@ -269,7 +278,8 @@ fn pairs(model: &Model) -> Vec<(NodeId, NodeId)> {
         let leaders = leads(&|topic, _| topic == &*producer.topic);
         pairs.extend(leaders.into_iter().map(|broker| (producer.node, broker)));
     }
-    for consumer in model.groups.iter().flat_map(|group| group.members.iter()) {
+    let consumers = model.groups.iter().flat_map(|group| group.members.iter());
+    for consumer in consumers.filter(|consumer| consumer.health != Health::Dead) {
         let leaders = leads(&|topic, partition| {
             consumer.owned.iter().any(|tp| tp.topic.as_str() == topic && tp.partition == partition)
         });

@@ -39,6 +39,7 @@ pub fn Stage(props: &StageProps) -> Html {
     });
     html! {
         <section class="stage" aria-label="Cluster by broker">
+            <h2 key="name" class="unseen">{ "By broker" }</h2>
             <div key="bar" class="stage-bar">
                 <ul key="marks" class="marks">
                     { for MARKS.iter().map(|(class, text)| html! {

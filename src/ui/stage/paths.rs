@@ -12,16 +12,17 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// Whether this stands wholly above the other.
+    pub fn above(self, other: Frame) -> bool {
+        self.bottom() <= other.y
+    }
+
     fn centre(self) -> f64 {
         self.x + self.width / 2.0
     }
 
     fn bottom(self) -> f64 {
         self.y + self.height
-    }
-
-    fn above(self, other: Frame) -> bool {
-        self.bottom() <= other.y
     }
 }
 
@@ -49,19 +50,11 @@ impl Curve {
     }
 }
 
-/// A larger gap has other cards in it.
-const NEAR: f64 = 150.0;
-
-/// Between two cards: from edge to edge when one stands right above the other, in an arc over both when they stand
-/// side by side, through the left margin when other cards stand between.
+/// Between two cards: from edge to edge when one stands above the other, in an arc over both when they stand side by
+/// side.
 pub fn between_cards(from: Frame, to: Frame) -> Curve {
     let (x0, x1) = (from.centre(), to.centre());
-    let gap = (to.y - from.bottom()).max(from.y - to.bottom());
-    if gap > NEAR {
-        let (y0, y1) = (from.y + from.height / 2.0, to.y + to.height.min(40.0) / 2.0);
-        let margin = from.x.min(to.x) - 18.0;
-        curve((from.x, y0), (margin, y0), (margin, y1), (to.x, y1))
-    } else if from.above(to) {
+    if from.above(to) {
         vertical(x0, from.bottom(), x1, to.y)
     } else if to.above(from) {
         vertical(x0, from.y, x1, to.bottom())
@@ -70,12 +63,16 @@ pub fn between_cards(from: Frame, to: Frame) -> Curve {
     }
 }
 
-/// Between two replicas of a partition: in the gap below their rows, from tail to tail.
+/// Between two cards of a page with one column: through its left margin, past what stands between them.
+pub fn through_margin(from: Frame, to: Frame) -> Curve {
+    let head = |frame: Frame| frame.y + frame.height.min(40.0) / 2.0;
+    let margin = from.x.min(to.x) - 18.0;
+    curve((from.x, head(from)), (margin, head(from)), (margin, head(to)), (to.x, head(to)))
+}
+
+/// Between two replicas of a partition on brokers side by side: in the gap below their rows, from tail to tail.
 pub fn between_rows(from: Frame, to: Frame) -> Curve {
     let tail = |frame: Frame| frame.x + frame.width * 0.66;
-    if from.above(to) || to.above(from) {
-        return between_cards(from, to);
-    }
     hanging(tail(from), from.bottom(), tail(to), to.bottom(), 7.0)
 }
 

@@ -17,14 +17,15 @@ const CELL_TOP: i64 = 15;
 const CELL_HEIGHT: i64 = 18;
 /// The axis moves by this many cells at a time, so that cells mostly stand still.
 const BLOCK: i64 = 4;
-/// Room beyond the last cell for its marker.
-const MARGIN: i64 = 6;
+/// Room before the first cell for its marker, and beyond the last one for its marker and flag.
+const LEFT: i64 = 2;
+const RIGHT: i64 = 16;
 /// Width of a letter on a flag.
 const LETTER: i64 = 6;
 
 /// How many cells fit into `width` CSS pixels.
 pub fn slots(width: i32) -> u16 {
-    let slots = (i64::from(width) - MARGIN) / STEP;
+    let slots = (i64::from(width) - LEFT - RIGHT) / STEP;
     u16::try_from(slots.clamp(BLOCK + 1, 200)).unwrap_or(u16::MAX)
 }
 
@@ -46,7 +47,7 @@ impl Axis {
 
     /// The left edge of an offset's cell; offsets before the axis stand at its edge.
     fn x(self, offset: Offset) -> i64 {
-        (offset.0 - self.start).clamp(0, self.slots) * STEP
+        LEFT + (offset.0 - self.start).clamp(0, self.slots) * STEP
     }
 
     fn shows(self, offset: Offset) -> bool {
@@ -54,7 +55,7 @@ impl Axis {
     }
 
     fn width(self) -> i64 {
-        self.slots * STEP + MARGIN
+        LEFT + self.slots * STEP + RIGHT
     }
 }
 
@@ -136,7 +137,7 @@ fn standing(view: &ReplicaView) -> String {
         (Some(why), _) => why.to_string(),
         (None, Role::Leader) => {
             let ids: Vec<String> = view.in_sync.iter().map(ToString::to_string).collect();
-            format!("in sync {}", ids.join(" "))
+            format!("in sync {}", ids.join(", "))
         }
         (None, Role::Follower) => String::new(),
     }
@@ -164,11 +165,16 @@ fn tail(view: &ReplicaView, axis: Axis, chosen: Option<Offset>) -> Html {
                 }) }
             </g>
             <g key="marks">
+                if view.log_end.0 < axis.start {
+                    <text class="far" y={(CELL_TOP + 13).to_string()}>{ format!("‹ ends {} before", axis.start - view.log_end.0) }</text>
+                }
                 if view.log_start.0 > axis.start {
                     { mark("log-start", start) }
                 }
-                { mark("leo", leo) }
-                { mark("hw", hw) }
+                if view.log_end.0 >= axis.start {
+                    { mark("leo", leo) }
+                    { mark("hw", hw) }
+                }
             </g>
             <g key="flags">
                 { for view.flags.iter().map(|each| flag(each, axis)) }
@@ -178,7 +184,10 @@ fn tail(view: &ReplicaView, axis: Axis, chosen: Option<Offset>) -> Html {
 }
 
 fn flag(flag: &Flag, axis: Axis) -> Html {
-    let text = short(&flag.owner);
+    let text = match flag.offset.0 < axis.start {
+        true => format!("‹{}", short(&flag.owner)),
+        false => short(&flag.owner),
+    };
     let width = text.chars().count() as i64 * LETTER + 8;
     let x = axis.x(flag.offset) - 1;
     // A position is never before what is committed: pointing away from each other, the two never overlap.

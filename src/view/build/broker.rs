@@ -179,8 +179,9 @@ fn replica_view(
         (None, Some(registration)) => registration.leader_epoch,
         (None, None) => LeaderEpoch::NONE,
     };
-    let in_sync =
+    let mut in_sync =
         registration.filter(|_| leads).map(|registration| registration.isr.clone()).unwrap_or_default();
+    in_sync.sort();
     let flags = cluster.flags.get(tp).filter(|_| leads).cloned().unwrap_or_default();
     let (standing, why_out) = standing(source, cluster, registration, tp, log);
     ReplicaView {

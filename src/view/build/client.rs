@@ -15,7 +15,7 @@ use crate::kafka::group::consumer_protocol::assigned_partitions;
 use crate::kafka::group::{ClassicGroup, Member};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, GroupId, NodeId, Offset, TopicPartition};
+use crate::kafka::types::{BrokerId, Generation, GroupId, NodeId, Offset, TopicPartition};
 use crate::view::model::{ConsumedView, ConsumerView, Flag, FlagKind, GroupView, Health, ProducerView, Tone};
 use crate::view::sentences;
 
@@ -137,18 +137,26 @@ pub fn group_view(
     let group = coordinator.map(|(_, group)| group);
     let lives = |member: &Member| consumers.iter().any(|source| source.client.spec().name == member.client);
     let gone = group.into_iter().flat_map(|group| group.members.values()).filter(|member| !lives(member));
-    let members = members.chain(gone.map(|member| gone_view(member, now)));
+    let mut members: Vec<ConsumerView> = members.chain(gone.map(|member| gone_view(member, now))).collect();
+    members.sort_by(|a, b| a.name.cmp(&b.name));
     let members = keep_list(before.map(|view| &view.members), members, |a, b| a.name == b.name);
+    let no_protocol = if group.is_some() { "no protocol yet" } else { "as its members know" };
     GroupView {
         id: id.clone(),
         state: Rc::from(group.map_or("no coordinator", |group| group.state.name())),
         tone: group.map_or(Tone::Warning, |group| state_tone(group.state)),
-        generation: group.map_or(0, |group| group.generation.0),
-        protocol: Rc::from(group.and_then(|group| group.protocol.as_deref()).unwrap_or("no protocol yet")),
+        generation: group.map_or(known_to_members(consumers), |group| group.generation).0.max(0),
+        protocol: Rc::from(group.and_then(|group| group.protocol.as_deref()).unwrap_or(no_protocol)),
         coordinator: coordinator.map(|(broker, _)| broker),
         waiting: group.and_then(|group| group_waiting(group, now)).map(Rc::from),
         members,
     }
+}
+
+/// The newest generation that a member knows, while no coordinator can be asked.
+fn known_to_members(consumers: &[&ClientSource<'_, Consumer>]) -> Generation {
+    let generations = consumers.iter().map(|source| source.client.membership().identity.generation);
+    generations.max().unwrap_or(Generation::NONE)
 }
 
 fn state_tone(state: GroupState) -> Tone {

@@ -15,7 +15,7 @@ use crate::view::sentences::{count, list};
 
 /// So many bytes of a batch are shown.
 const SHOWN_BYTES: usize = 512;
-const BYTES_PER_LINE: usize = 16;
+const BYTES_PER_LINE: usize = 8;
 
 /// `None` when the object is not there any more.
 pub fn inspect(
@@ -107,7 +107,10 @@ fn record_facts(batch: &Batch, record: &Record, log: &Log) -> Vec<Fact> {
     let mut facts = vec![
         fact("key", text(record.key.as_deref())),
         fact("value", text(record.value.as_deref())),
-        fact("timestamp", record.timestamp_ms),
+        fact(
+            "timestamp",
+            format!("{} ms, {} of this run", record.timestamp_ms, run_time(record.timestamp_ms)),
+        ),
         fact("batch", batch_text),
         fact("crc32c", format!("{:08x}", batch.crc())),
     ];
@@ -129,11 +132,18 @@ fn record_facts(batch: &Batch, record: &Record, log: &Log) -> Vec<Fact> {
     facts
 }
 
-/// Lines of sixteen bytes, each with its place.
+/// A record's timestamp as virtual time.
+fn run_time(timestamp_ms: i64) -> Time {
+    Time::from_ms(timestamp_ms - Time::ZERO.wall_ms())
+}
+
+/// Lines of eight bytes, each with its place and, where they are such, its letters.
 fn hex(bytes: &[u8]) -> String {
     let line = |(index, line): (usize, &[u8])| {
-        let bytes: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{:04x}  {}", index * BYTES_PER_LINE, bytes.join(" "))
+        let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
+        let letters: String =
+            line.iter().map(|byte| if byte.is_ascii_graphic() { char::from(*byte) } else { '.' }).collect();
+        format!("{:04x}  {:23}  {letters}", index * BYTES_PER_LINE, hex.join(" "))
     };
     let shown = &bytes[..bytes.len().min(SHOWN_BYTES)];
     let mut lines: Vec<String> = shown.chunks(BYTES_PER_LINE).enumerate().map(line).collect();
@@ -148,9 +158,9 @@ mod tests {
     use super::hex;
 
     #[test]
-    fn a_dump_has_sixteen_bytes_a_line_and_says_what_it_leaves_out() {
-        assert_eq!(hex(&[0, 255]), "0000  00 ff");
+    fn a_dump_shows_bytes_and_letters_and_says_what_it_leaves_out() {
+        assert_eq!(hex(b"k\0{"), "0000  6b 00 7b                 k.{");
         let long = hex(&[7; 513]);
-        assert_eq!((long.lines().count(), long.lines().last()), (33, Some("and 1 byte more")));
+        assert_eq!((long.lines().count(), long.lines().last()), (65, Some("and 1 byte more")));
     }
 }

@@ -1,0 +1,122 @@
+//! Batches, connections, producers.
+
+use super::*;
+
+#[test]
+fn a_refused_batch_is_told_once_until_one_is_taken() {
+    let refused = |error| Event::ProduceRefused { broker: BrokerId(1), tp: tp(0), error };
+    let duplicate = Event::DuplicateBatch {
+        broker: BrokerId(1),
+        tp: tp(0),
+        producer: ProducerId(1),
+        base_sequence: 4,
+        base_offset: Offset(59),
+    };
+    check(
+        &[
+            (1, refused(ErrorCode::NotEnoughReplicas)),
+            (100, refused(ErrorCode::NotEnoughReplicas)),
+            (200, refused(ErrorCode::OutOfOrderSequenceNumber)),
+            (300, appended(tp(0), 5, 5)),
+            (400, refused(ErrorCode::NotEnoughReplicas)),
+            (500, duplicate),
+        ],
+        expect![[r#"
+            00:00.001  broker 1: a batch for orders-0 refused: NOT_ENOUGH_REPLICAS (R-REPL-30)
+                Warn: acks=all needs min.insync.replicas in-sync replicas; nothing was stored.
+            00:00.200  broker 1: a batch for orders-0 refused: OUT_OF_ORDER_SEQUENCE_NUMBER
+                Warn: Nothing was stored.
+            00:00.400  broker 1: a batch for orders-0 refused: NOT_ENOUGH_REPLICAS (R-REPL-30)
+                Warn: acks=all needs min.insync.replicas in-sync replicas; nothing was stored.
+            00:00.500  broker 1: a repeated batch of orders-0 is not stored again (R-PROD-25)
+                Good: Its sequence numbers are those of a batch stored at offset 59; that offset is the answer.
+        "#]],
+    );
+}
+
+#[test]
+fn retries_and_late_acknowledgements_are_told_once() {
+    check(
+        &[
+            (0, acknowledged(1, 60)),
+            (1, retried(ErrorCode::NetworkException)),
+            (2, retried(ErrorCode::NetworkException)),
+            (3, retried(ErrorCode::NotLeaderOrFollower)),
+            (9_391, acknowledged(2, 9_300)),
+            (9_401, acknowledged(2, 9_200)),
+            (12_000, acknowledged(2, 100)),
+            (13_000, retried(ErrorCode::NetworkException)),
+        ],
+        expect![[r#"
+            00:00.001  checkout-api: a batch for orders-2 will be sent again: NETWORK_EXCEPTION (R-PROD-15, R-PROD-17)
+                Warn: It is retried until delivery.timeout.ms has passed.
+            00:00.003  checkout-api: a batch for orders-2 will be sent again: NOT_LEADER_OR_FOLLOWER (R-PROD-15, R-PROD-17)
+                Warn: It is retried until delivery.timeout.ms has passed.
+            00:09.391  checkout-api: 2 records of orders-2 acknowledged after 9.3 s (R-REPL-29)
+                Good: The batch begins at offset 59.
+            00:13.000  checkout-api: a batch for orders-2 will be sent again: NETWORK_EXCEPTION (R-PROD-15, R-PROD-17)
+                Warn: It is retried until delivery.timeout.ms has passed.
+        "#]],
+    );
+}
+
+#[test]
+fn a_lost_connection_is_told_once_until_the_node_is_back() {
+    let lost = |requests| Event::ConnectionLost { client: name("checkout-api"), node: broker(3), requests };
+    let timed_out =
+        Event::RequestTimedOut { client: name("checkout-api"), node: broker(3), api: ApiKey::Produce };
+    check(
+        &[(1, lost(2)), (2, lost(0)), (3, timed_out), (4, started(broker(3), "broker-3")), (5, lost(0))],
+        expect![[r#"
+            00:00.001  checkout-api lost its connection to broker 3
+                Warn: 2 requests had no answer yet: carried out or not, it cannot know.
+            00:00.003  checkout-api: no answer to Produce from broker 3 (R-PROD-16)
+                Warn: After request.timeout.ms the connection is given up.
+            00:00.004  broker 3 started
+                Info
+            00:00.005  checkout-api lost its connection to broker 3
+                Warn
+        "#]],
+    );
+}
+
+#[test]
+fn a_producer_gets_its_id_pauses_and_fails() {
+    let client = name("checkout-api");
+    check(
+        &[
+            (
+                1,
+                Event::ProducerIdGiven {
+                    client: client.clone(),
+                    producer: ProducerId(1),
+                    epoch: ProducerEpoch(0),
+                },
+            ),
+            (2, Event::ProducerPaused { client: client.clone() }),
+            (3, Event::ProducerResumed { client: client.clone() }),
+            (
+                4,
+                Event::BatchFailed {
+                    client: client.clone(),
+                    tp: tp(1),
+                    records: 3,
+                    error: ErrorCode::RequestTimedOut,
+                },
+            ),
+            (5, Event::ClientFailed { client, error: ErrorCode::InvalidTopicException }),
+        ],
+        expect![[r#"
+            00:00.001  checkout-api got producer id 1, epoch 0 (R-PROD-23)
+                Info: With it and a sequence number in each batch, a broker recognises a repetition.
+            00:00.002  checkout-api paused
+                Info: Its application sends nothing more; what it has sent goes on.
+            00:00.003  checkout-api sends again
+                Info
+            00:00.004  checkout-api: 3 records of orders-1 failed: REQUEST_TIMED_OUT (R-PROD-17)
+                Bad: The application is told; the client does not try again.
+            00:00.005  checkout-api ends with an error: INVALID_TOPIC_EXCEPTION
+                Bad
+        "#]],
+    );
+}

@@ -1,0 +1,282 @@
+//! Brokers, links, topics, partitions.
+
+use super::*;
+
+#[test]
+fn a_broker_dies_is_fenced_and_its_leaders_move() {
+    check(
+        &[
+            (30_000, killed(broker(3), "broker-3")),
+            (39_118, Event::BrokerFenced { broker: BrokerId(3), silent_ms: 9_040 }),
+            (39_118, shrunk(tp(0))),
+            (39_118, shrunk(tp(1))),
+            (39_118, shrunk(tp(2))),
+            (39_118, elected(tp(2), 3, 1)),
+            (39_500, appended(tp(2), 59, 60)),
+        ],
+        expect![[r#"
+            00:30.000  broker 3 killed: its connections are reset (R-REPL-52)
+                Bad: The controller learns of it only when heartbeats stay away for broker.session.timeout.ms.
+            00:39.118  broker 3 fenced: no heartbeat for 9 s (R-REPL-52)
+                Bad: The controller takes it out of every in-sync set and elects new leaders where it led.
+            00:39.118  orders-2: leader 3 -> 1, epoch 9 -> 10; in-sync 1, 2 (R-REPL-42)
+                Warn: The leader was fenced; the first in-sync replica in list order that lives leads.
+            00:39.118  orders-0: broker 3 left the ISR; in-sync 1, 2 (R-REPL-49)
+                Warn: Its broker was fenced; the leader waits for it no more.
+            00:39.118  orders-1: broker 3 left the ISR; in-sync 1, 2 (R-REPL-49)
+                Warn: Its broker was fenced; the leader waits for it no more.
+        "#]],
+    );
+}
+
+#[test]
+fn fifty_elections_in_one_moment_are_one_sentence() {
+    let mut events: Vec<(i64, Event)> = Vec::new();
+    for partition in 0..50 {
+        let to = 1 + partition % 2;
+        events.push((100, elected(offsets_tp(partition), 3, to)));
+        events.push((100, shrunk(offsets_tp(partition + 50))));
+    }
+    events.extend((0..4).map(|partition| (100, elected(tp(partition), 3, 2))));
+    check_lines(
+        &events,
+        expect![[r#"
+            00:00.100  orders: 4 leaders elected: 3 -> 2 (4) (R-REPL-42)
+            00:00.100  __consumer_offsets: 50 leaders elected: 3 -> 1 (25), 3 -> 2 (25) (R-REPL-42)
+            00:00.100  __consumer_offsets: broker 3 left the ISR of 50 partitions (R-REPL-49)"#]],
+    );
+}
+
+#[test]
+fn a_partition_without_an_in_sync_replica_has_no_leader() {
+    check(
+        &[(100, elected(tp(2), 3, -1)), (200, elected(tp(2), -1, 3))],
+        expect![[r#"
+        00:00.100  orders-2: leader 3 -> none, epoch 9 -> 10; in-sync 1, 2 (R-REPL-42)
+            Bad: No in-sync replica is alive: nothing can be written or read until one returns.
+        00:00.200  orders-2: leader none -> 3, epoch 9 -> 10; in-sync 1, 2 (R-REPL-42)
+            Good: The leader was fenced; the first in-sync replica in list order that lives leads.
+    "#]],
+    );
+}
+
+#[test]
+fn in_sync_sets_change_by_lag_by_return_and_by_refusal() {
+    let lagging = Event::IsrShrunk {
+        tp: tp(1),
+        removed: brokers(&[3]),
+        isr: brokers(&[1, 2]),
+        partition_epoch: PartitionEpoch(2),
+        reason: ChangeReason::LeaderRequest,
+    };
+    let unclean = Event::IsrShrunk {
+        tp: tp(1),
+        removed: brokers(&[2, 3]),
+        isr: vec![],
+        partition_epoch: PartitionEpoch(2),
+        reason: ChangeReason::UncleanShutdown,
+    };
+    let expanded = Event::IsrExpanded {
+        tp: tp(1),
+        added: brokers(&[3]),
+        isr: brokers(&[1, 2, 3]),
+        partition_epoch: PartitionEpoch(3),
+    };
+    let elr = |elr| Event::ElrChanged { tp: tp(1), elr, last_known_elr: vec![] };
+    let refused =
+        Event::IsrChangeRefused { tp: tp(1), broker: BrokerId(2), error: ErrorCode::IneligibleReplica };
+    check(
+        &[(1, lagging), (2, unclean), (3, elr(brokers(&[3]))), (4, expanded), (5, elr(vec![])), (6, refused)],
+        expect![[r#"
+            00:00.001  orders-1: broker 3 left the ISR; in-sync 1, 2 (R-REPL-21)
+                Warn: It had not caught up for replica.lag.time.max.ms; the leader waits for it no more.
+            00:00.002  orders-1: brokers 2, 3 left the ISR; in-sync none (R-REPL-56)
+                Warn: It had stopped without warning, so the end of its log cannot be trusted.
+            00:00.003  orders-1: eligible leader replicas 3 (R-REPL-45)
+                Info: They left the ISR while it was at min.insync.replicas, so they hold all committed records and may lead.
+            00:00.004  orders-1: broker 3 is back in the ISR; in-sync 1, 2, 3 (R-REPL-23)
+                Good: Its log has reached the leader's high watermark; acks=all waits for it again.
+            00:00.005  orders-1: no eligible leader replicas are kept (R-REPL-45)
+                Info: Enough replicas are in sync again.
+            00:00.006  orders-1: ISR change that broker 2 asked for refused: INELIGIBLE_REPLICA (R-REPL-25)
+                Warn
+        "#]],
+    );
+}
+
+#[test]
+fn brokers_register_in_a_rack_and_are_unfenced() {
+    let registered = |broker, rack: Option<&str>| Event::BrokerRegistered {
+        broker: BrokerId(broker),
+        epoch: BrokerEpoch(12),
+        rack: rack.map(str::to_owned),
+    };
+    check(
+        &[
+            (0, started(NodeId::Controller(ControllerId(101)), "controller-101")),
+            (0, started(broker(1), "broker-1")),
+            (0, started(NodeId::Client(7), "consumer-a")),
+            (40, registered(1, Some("a"))),
+            (41, registered(2, None)),
+            (90, Event::BrokerUnfenced { broker: BrokerId(1) }),
+            (200, started(broker(4), "broker-4")),
+        ],
+        expect![[r#"
+            00:00.000  controller 101, broker 1, consumer-a started
+                Info
+            00:00.040  broker 1 registered in rack a with broker epoch 12 (R-REPL-51)
+                Info: It is fenced until it has read the metadata log up to its own registration.
+            00:00.041  broker 2 registered with broker epoch 12 (R-REPL-51)
+                Info: It is fenced until it has read the metadata log up to its own registration.
+            00:00.090  broker 1 unfenced (R-REPL-51)
+                Good: Its metadata is up to date; it may lead and be in sync again.
+            00:00.200  broker 4 started
+                Info
+        "#]],
+    );
+}
+
+#[test]
+fn processes_stop_in_different_ways() {
+    let act = |node, client: &str, act| Event::Process { node, name: name(client), act };
+    let joined = Event::JoinSent { client: name("consumer-b"), group: billing() };
+    check(
+        &[
+            (0, joined),
+            (1, killed(NodeId::Client(5), "checkout-api")),
+            (2, killed(NodeId::Client(8), "consumer-b")),
+            (3, killed(NodeId::Controller(ControllerId(101)), "controller-101")),
+            (4, act(broker(2), "broker-2", Act::Frozen)),
+            (5, act(broker(2), "broker-2", Act::Thawed)),
+            (6, act(NodeId::Client(8), "consumer-b", Act::Ended)),
+        ],
+        expect![[r#"
+            00:00.001  checkout-api crashed
+                Bad: Batches that were not acknowledged are gone with it, written or not.
+            00:00.002  consumer-b crashed without leaving its group (R-CONS-26)
+                Bad: It sends no LeaveGroup: billing waits for its heartbeats until session.timeout.ms has passed.
+            00:00.003  controller 101 killed: its connections are reset (R-CTRL-9)
+                Bad: Without a controller nothing is elected, and no in-sync set can change.
+            00:00.004  broker 2 frozen: its connections stay open and silent
+                Warn: Nobody is told. The others notice by the timeouts of the requests they wait for.
+            00:00.005  broker 2 thawed: it goes on where it stood
+                Info
+            00:00.006  consumer-b ended after it said goodbye
+                Info
+        "#]],
+    );
+}
+
+#[test]
+fn a_link_between_a_client_and_a_broker_is_told_by_the_clients_name() {
+    let client = NodeId::Client(7);
+    check(
+        &[
+            (0, started(client, "consumer-a")),
+            (1, Event::LinkCut { a: client, b: broker(1) }),
+            (2, Event::LinkHealed { a: broker(1), b: NodeId::Controller(ControllerId(101)) }),
+        ],
+        expect![[r#"
+            00:00.000  consumer-a started
+                Info
+            00:00.001  link between consumer-a and broker 1 cut
+                Bad: What they send to each other is lost without a sign until a timeout closes the connection.
+            00:00.002  link between broker 1 and controller 101 healed
+                Good
+        "#]],
+    );
+}
+
+#[test]
+fn topics_are_created_configured_and_refused() {
+    let created = |topic: &str, partitions| Event::TopicCreated {
+        topic: Topic::new(topic),
+        partitions,
+        replication_factor: 3,
+    };
+    let config = |value: Option<&str>| Event::ConfigChanged {
+        topic: Topic::new("orders"),
+        key: "min.insync.replicas".to_owned(),
+        value: value.map(str::to_owned),
+    };
+    let refused = Event::CommandRefused {
+        text: "create topic x partitions 0 replication-factor 3".to_owned(),
+        error: ErrorCode::InvalidPartitions,
+        message: "Number of partitions was set to an invalid non-positive value.".to_owned(),
+    };
+    check(
+        &[
+            (1, created("orders", 3)),
+            (1, created("one", 1)),
+            (2, config(Some("1"))),
+            (3, config(None)),
+            (4, refused),
+        ],
+        expect![[r#"
+            00:00.001  topic orders created: 3 partitions, replication factor 3 (R-PLACE-3)
+                Info
+            00:00.001  topic one created: 1 partition, replication factor 3 (R-PLACE-3)
+                Info
+            00:00.002  topic orders: min.insync.replicas set to 1 (R-LOG-53)
+                Info
+            00:00.003  topic orders: min.insync.replicas is back at its default (R-LOG-53)
+                Info
+            00:00.004  refused with INVALID_PARTITIONS: create topic x partitions 0 replication-factor 3
+                Warn: Number of partitions was set to an invalid non-positive value.
+        "#]],
+    );
+}
+
+#[test]
+fn a_high_watermark_is_told_only_when_records_waited_for_it() {
+    check(
+        &[
+            (1_000, appended(tp(2), 57, 58)),
+            (1_080, advanced(tp(2), 57, 59)),
+            (30_100, appended(tp(2), 59, 59)),
+            (31_000, appended(tp(2), 60, 60)),
+            (39_391, advanced(tp(2), 59, 61)),
+            (39_395, advanced(tp(2), 61, 61)),
+            (40_000, appended(offsets_tp(9), 5, 5)),
+            (49_000, advanced(offsets_tp(9), 5, 6)),
+        ],
+        expect![[r#"
+            00:39.391  orders-2: high watermark 59 -> 61 after 9.2 s (R-REPL-12)
+                Good: Every in-sync replica has these records; consumers see them now.
+        "#]],
+    );
+}
+
+#[test]
+fn a_long_silence_of_the_producer_is_no_held_back_high_watermark() {
+    let quiet = [(0, appended(tp(0), 0, 0)), (50, advanced(tp(0), 0, 1)), (60_000, appended(tp(0), 1, 1))];
+    check_lines(&[&quiet[..], &[(60_050, advanced(tp(0), 1, 2))]].concat(), expect![""]);
+}
+
+#[test]
+fn truncation_says_how_many_records_went_and_why() {
+    let truncated = |from, to, reason| Event::Truncated {
+        broker: BrokerId(1),
+        tp: tp(0),
+        from: Offset(from),
+        to: Offset(to),
+        reason,
+    };
+    let diverging = TruncationReason::DivergingEpoch { epoch: LeaderEpoch(0), end_offset: Offset(5) };
+    check(
+        &[
+            (1, truncated(6, 5, diverging)),
+            (2, truncated(9, 5, TruncationReason::NoEpochKnown)),
+            (3, truncated(9, 8, TruncationReason::OutOfRange)),
+            (4, truncated(5, 5, TruncationReason::NoEpochKnown)),
+        ],
+        expect![[r#"
+            00:00.001  broker 1: orders-0 truncated from 6 to 5: 1 record removed (R-REPL-36)
+                Bad: The leader's log has nothing of epoch 0 from offset 5 on.
+            00:00.002  broker 1: orders-0 truncated from 9 to 5: 4 records removed (R-REPL-35)
+                Bad: The replica knew no leader epoch and went back to its high watermark.
+            00:00.003  broker 1: orders-0 truncated from 9 to 8: 1 record removed (R-REPL-37)
+                Bad: The leader's log ends before this one.
+        "#]],
+    );
+}

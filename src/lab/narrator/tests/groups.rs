@@ -1,0 +1,175 @@
+//! Rebalances, members, coordinators, commits.
+
+use super::*;
+
+#[test]
+fn a_rebalance_reads_as_a_story() {
+    let member = Event::MemberAdded {
+        group: billing(),
+        member: MemberId::new("consumer-c-1"),
+        client: name("consumer-c"),
+        leader: false,
+    };
+    let plan = vec![(name("consumer-a"), vec![tp(0)]), (name("consumer-b"), vec![tp(1), tp(2)])];
+    let stored = Event::AssignmentStored { group: billing(), generation: Generation(8), plan };
+    check(
+        &[
+            (1, member),
+            (1, rebalance(RebalanceReason::MemberJoined)),
+            (1, state(GroupState::Stable, GroupState::PreparingRebalance)),
+            (900, revoked(RevokeReason::Rebalance)),
+            (990, state(GroupState::PreparingRebalance, GroupState::CompletingRebalance)),
+            (1050, stored),
+            (1050, state(GroupState::CompletingRebalance, GroupState::Stable)),
+            (1090, assigned(vec![tp(1), tp(2)])),
+            (1091, assigned(vec![])),
+            (1130, position(1, 38, PositionSource::Committed)),
+            (1130, position(2, 41, PositionSource::Committed)),
+            (1150, position(0, 0, PositionSource::Earliest)),
+            (1160, position(0, 7, PositionSource::Latest)),
+        ],
+        expect![[r#"
+            00:00.001  billing: consumer-c is a member (R-GRP-9)
+                Info
+            00:00.001  billing: rebalance after generation 7: consumer-c joins (R-GRP-23)
+                Warn: Members learn of it from their next heartbeat and join again in their next poll().
+            00:00.900  consumer-b gave up orders-1, orders-2 to join again (R-GRP-29)
+                Warn: With an eager assignor a member owns nothing until the new plan is there.
+            00:00.990  billing: all members have joined generation 8 (R-GRP-7, R-GRP-17)
+                Info: The leader works out who owns what.
+            00:01.050  billing: generation 8: consumer-a orders-0; consumer-b orders-1, orders-2 (R-GRP-18, R-ASG-1)
+                Good: The group's leader made this plan; the coordinator stored it and is Stable.
+            00:01.090  consumer-b owns orders-1, orders-2 in generation 8 of billing (R-GRP-30)
+                Good: It asks for the committed offsets and reads on from there.
+            00:01.091  consumer-b owns nothing in generation 8 of billing (R-GRP-30)
+                Warn: The plan has no partition for it; it stands by.
+            00:01.130  consumer-b reads orders-1 at 38, orders-2 at 41 (R-CONS-11, R-CONS-15)
+                Info: It begins at the committed offset.
+            00:01.150  consumer-b reads orders-0 at 0 (R-CONS-11)
+                Info: It begins at the log start, for nothing was committed.
+            00:01.160  consumer-b reads orders-0 at 7 (R-CONS-11, R-CONS-12)
+                Info: It begins at the high watermark, for nothing was committed.
+        "#]],
+    );
+}
+
+#[test]
+fn members_go_for_different_reasons() {
+    use MemberRemoval::*;
+    let events: Vec<Event> = [Left, SessionExpired, DidNotRejoin, DidNotSync, GroupFull]
+        .into_iter()
+        .flat_map(|reason| [removed(reason), rebalance(RebalanceReason::MemberRemoved(reason))])
+        .chain(
+            [RebalanceReason::MemberRejoined, RebalanceReason::WriteFailed, RebalanceReason::GroupTooLarge]
+                .map(rebalance),
+        )
+        .chain([RevokeReason::Lost, RevokeReason::Closing].map(revoked))
+        .chain([GroupState::Empty, GroupState::Dead].map(|to| state(GroupState::PreparingRebalance, to)))
+        .chain([Event::JoinExtended { group: billing(), wait_ms: 3000 }])
+        .collect();
+    let events: Vec<(i64, Event)> = events.into_iter().map(|event| (1, event)).collect();
+    check_lines(
+        &events,
+        expect![[r#"
+            00:00.001  billing: consumer-b left (R-GRP-22)
+            00:00.001  billing: rebalance after generation 7: consumer-c left (R-GRP-23)
+            00:00.001  billing: consumer-b removed: no heartbeat for its session.timeout.ms (R-GRP-21)
+            00:00.001  billing: rebalance after generation 7: consumer-c was removed (R-GRP-23)
+            00:00.001  billing: consumer-b removed: it did not join again within the rebalance timeout (R-GRP-13)
+            00:00.001  billing: rebalance after generation 7: consumer-c was removed (R-GRP-23)
+            00:00.001  billing: consumer-b removed: it did not ask for the new plan within the rebalance timeout (R-GRP-19)
+            00:00.001  billing: rebalance after generation 7: consumer-c was removed (R-GRP-23)
+            00:00.001  billing: consumer-b removed: the group has group.max.size members (R-GRP-8)
+            00:00.001  billing: rebalance after generation 7: consumer-c was removed (R-GRP-23)
+            00:00.001  billing: rebalance after generation 7: consumer-c joined again (R-GRP-23)
+            00:00.001  billing: rebalance after generation 7: the plan could not be stored (R-GRP-23)
+            00:00.001  billing: rebalance after generation 7: it has more members than group.max.size (R-GRP-23)
+            00:00.001  consumer-b lost orders-1, orders-2 (R-GRP-32)
+            00:00.001  consumer-b gave up orders-1, orders-2 to close (R-CONS-27)
+            00:00.001  billing: the group is empty, generation 8 (R-GRP-6)
+            00:00.001  billing: the group is gone
+            00:00.001  billing: waits 3 s more, for further members (R-GRP-12)"#]],
+    );
+}
+
+#[test]
+fn a_coordinator_is_told_when_it_is_another() {
+    let lost = |client: &str| Event::CoordinatorLost {
+        client: name(client),
+        group: billing(),
+        error: ErrorCode::NotCoordinator,
+    };
+    let loaded =
+        |groups| Event::CoordinatorLoaded { broker: BrokerId(2), partition: 9, records: 312, groups };
+    check(
+        &[
+            (1, found("consumer-a", 1)),
+            (2, found("consumer-b", 1)),
+            (3, loaded(vec![])),
+            (3, loaded(vec![billing()])),
+            (4, lost("consumer-a")),
+            (5, lost("consumer-b")),
+            (6, found("consumer-a", 2)),
+        ],
+        expect![[r#"
+            00:00.001  billing: consumer-a found the coordinator, broker 1 (R-GRP-1, R-GRP-2)
+                Info: It leads the partition of __consumer_offsets that the group's name hashes to.
+            00:00.003  broker 2 coordinates group billing now (R-GRP-4)
+                Good: It read 312 records of __consumer_offsets-9.
+            00:00.004  billing: consumer-a has lost the coordinator: NOT_COORDINATOR (R-GRP-3)
+                Warn: Its members ask any broker for the new one (FindCoordinator).
+            00:00.006  billing: consumer-a found the coordinator, broker 2 (R-GRP-1, R-GRP-2)
+                Info: It leads the partition of __consumer_offsets that the group's name hashes to.
+        "#]],
+    );
+}
+
+#[test]
+fn a_search_that_finds_the_dead_coordinator_again_and_again_is_told_once() {
+    let lost = || Event::CoordinatorLost {
+        client: name("consumer-a"),
+        group: billing(),
+        error: ErrorCode::NetworkException,
+    };
+    check(
+        &[
+            (1, found("consumer-a", 1)),
+            (2, lost()),
+            (3, found("consumer-a", 1)),
+            (4, lost()),
+            (5, found("consumer-a", 1)),
+            (6, lost()),
+            (7, found("consumer-a", 2)),
+        ],
+        expect![[r#"
+            00:00.001  billing: consumer-a found the coordinator, broker 1 (R-GRP-1, R-GRP-2)
+                Info: It leads the partition of __consumer_offsets that the group's name hashes to.
+            00:00.002  billing: consumer-a has lost the coordinator: NETWORK_EXCEPTION (R-GRP-3)
+                Warn: Its members ask any broker for the new one (FindCoordinator).
+            00:00.003  billing: consumer-a is sent to broker 1 again (R-GRP-2)
+                Info: Until the controller fences it, it leads the partition of __consumer_offsets that keeps the group, so every broker names it. The members go on asking.
+            00:00.007  billing: consumer-a found the coordinator, broker 2 (R-GRP-1, R-GRP-2)
+                Info: It leads the partition of __consumer_offsets that the group's name hashes to.
+        "#]],
+    );
+}
+
+#[test]
+fn a_commit_that_is_refused_or_has_expired_is_told() {
+    let (client, error) = (name("consumer-a"), ErrorCode::IllegalGeneration);
+    check(
+        &[
+            (0, Event::OffsetExpired { group: billing(), tp: tp(1) }),
+            (1, Event::CommitRefused { group: billing(), error, client: client.clone() }),
+            (2, Event::CommitFailed { client, error }),
+        ],
+        expect![[r#"
+            00:00.000  billing: the committed offset of orders-1 has expired (R-GRP-40)
+                Warn: Nobody had used it for offsets.retention.minutes; auto.offset.reset decides from now on.
+            00:00.001  billing: commit of consumer-a refused: ILLEGAL_GENERATION (R-GRP-36)
+                Warn
+            00:00.002  consumer-a: commit failed: ILLEGAL_GENERATION (R-CONS-22)
+                Bad: What it processed since its last commit will be read again by the partition's owner.
+        "#]],
+    );
+}

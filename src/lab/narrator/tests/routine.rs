@@ -1,0 +1,73 @@
+//! What is not told.
+
+use super::*;
+
+/// Events that are never told alone, each with one of its kind.
+fn silent() -> Vec<Event> {
+    let client = name("consumer-a");
+    let (broker, follower) = (BrokerId(1), BrokerId(2));
+    vec![
+        Event::CommandGiven { text: "kill broker 3".to_owned() },
+        Event::BecameLeader { broker, tp: tp(0), leader_epoch: LeaderEpoch(1), start_offset: Offset(5) },
+        Event::BecameFollower { broker: follower, tp: tp(0), leader_epoch: LeaderEpoch(1), leader: broker },
+        Event::IsrChangeProposed { broker, tp: tp(0), isr: brokers(&[1, 2]), out_of_sync: brokers(&[3]) },
+        Event::CoordinatorElected { broker, partition: 9, leader_epoch: LeaderEpoch(1) },
+        Event::CoordinatorResigned { broker, partition: 9 },
+        Event::BatchSent {
+            client: name("checkout-api"),
+            tp: tp(0),
+            records: 1,
+            base_sequence: 0,
+            attempt: 0,
+        },
+        Event::Appended {
+            broker,
+            tp: tp(0),
+            leader_epoch: LeaderEpoch(1),
+            base_offset: Offset(5),
+            last_offset: Offset(5),
+            producer: ProducerId(1),
+            base_sequence: 0,
+        },
+        Event::Replicated { broker: follower, tp: tp(0), from: Offset(5), to: Offset(6) },
+        advanced(tp(0), 5, 6),
+        acknowledged(1, 60),
+        Event::OffsetCommitted { group: billing(), tp: tp(0), offset: Offset(6), client: client.clone() },
+        Event::JoinSent { client: client.clone(), group: billing() },
+        Event::Polled { client: client.clone(), tp: tp(0), from: Offset(5), to: Offset(6), records: 1 },
+        Event::Processed { client: client.clone(), tp: tp(0), offset: Offset(5) },
+        Event::CommitConfirmed { client, offsets: vec![(tp(0), Offset(6))], automatic: false },
+    ]
+}
+
+#[test]
+fn routine_is_not_told() {
+    for event in silent() {
+        assert_eq!(narrate(&[(1, event.clone())]), [], "{event:?}");
+    }
+}
+
+#[test]
+fn every_event_is_told_in_one_of_these_tests_or_is_routine() {
+    let source = include_str!("../../../kafka/event.rs");
+    let source = source.split("pub enum Event {").nth(1).expect("event.rs has the enum");
+    let name = |line: &'static str| {
+        let line = line.strip_prefix("    ")?;
+        line.starts_with(char::is_uppercase).then(|| line.split([' ', ',']).next())?
+    };
+    let variants: Vec<&str> = source.lines().filter_map(name).collect();
+    assert!(variants.len() > 50, "{variants:?}");
+    let told = concat!(
+        include_str!("mod.rs"),
+        include_str!("clients.rs"),
+        include_str!("cluster.rs"),
+        include_str!("groups.rs")
+    );
+    let routine: BTreeSet<String> =
+        silent().iter().map(|event| format!("{event:?}")).map(|text| text.replace(" {", " ")).collect();
+    for variant in variants {
+        let is_told = told.contains(&format!("Event::{variant} {{"));
+        let is_routine = routine.iter().any(|text| text.split(' ').next() == Some(variant));
+        assert!(is_told || is_routine, "{variant} is neither told here nor routine");
+    }
+}
