@@ -99,9 +99,9 @@ fn record_beside(
     chosen: Option<Offset>,
     side: fn(Offset, Offset) -> bool,
 ) -> Option<Focus> {
-    let offsets = view.cells.iter().map(|cell| cell.offset);
+    let mut offsets = view.cells.iter().map(|cell| cell.offset);
     let offset = match chosen {
-        None => offsets.last(),
+        None => offsets.next_back(),
         Some(chosen) => {
             offsets.filter(|offset| side(*offset, chosen)).min_by_key(|offset| (*offset - chosen).abs())
         }
