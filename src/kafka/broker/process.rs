@@ -21,6 +21,7 @@ use crate::kafka::protocol::{ApiKey, Request, Response};
 use crate::kafka::random::Random;
 use crate::kafka::replication::fetcher::Asked;
 use crate::kafka::replication::manager::{Notice, Step};
+use crate::kafka::replication::purgatory::SharedFetch;
 use crate::kafka::replication::{Disk, ReplicaManager};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, NodeId, Topic};
@@ -208,8 +209,8 @@ impl Broker {
             Request::Produce(produce) => {
                 self.with_replicas(now, fx, |replicas, step| replicas.produce(id, produce, step));
             }
-            Request::Fetch(fetch) => {
-                let fetch = Rc::new(fetch.clone());
+            Request::Fetch(_) => {
+                let fetch = SharedFetch::new(request.clone()).expect("a Fetch request");
                 self.with_replicas(now, fx, |replicas, step| replicas.fetch(id, &fetch, step));
             }
             Request::ListOffsets(request) => fx.respond(id, self.replicas.list_offsets(request, &self.image)),

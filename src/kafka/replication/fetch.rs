@@ -3,8 +3,6 @@
 //! Mirrors `ReplicaManager.fetchMessages`, `DelayedFetch`, `Partition.fetchRecords` (R-REPL-7 to 16, R-CONS-2,
 //! R-LOG-25 to 27).
 
-use std::rc::Rc;
-
 use bytes::Bytes;
 use kafka_protocol::messages::fetch_request::FetchPartition;
 use kafka_protocol::messages::fetch_response::{
@@ -14,7 +12,7 @@ use kafka_protocol::messages::{FetchRequest, FetchResponse};
 
 use super::manager::{Notice, ReplicaManager, Step};
 use super::partition::Partition;
-use super::purgatory::{DelayedFetch, Operation, OperationId};
+use super::purgatory::{DelayedFetch, Operation, OperationId, SharedFetch};
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::RequestId;
@@ -69,7 +67,7 @@ impl Read {
 }
 
 impl ReplicaManager {
-    pub fn fetch(&mut self, id: RequestId, fetch: &Rc<FetchRequest>, step: &mut Step<'_>) {
+    pub fn fetch(&mut self, id: RequestId, fetch: &SharedFetch, step: &mut Step<'_>) {
         let reader = Reader::of(fetch);
         let (response, urgent, bytes) = self.read_all(fetch, reader, true, step);
         let waits = !urgent && bytes < i64::from(fetch.min_bytes) && fetch.max_wait_ms > 0;
