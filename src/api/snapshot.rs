@@ -164,7 +164,7 @@ fn member_of(member: &ConsumerView) -> Member {
 
 /// Partitions of the topics that people made, as the controller has them, with their replicas as the brokers have them.
 fn partitions(model: &Model, session: &Session) -> Vec<Partition> {
-    let Some(controller) = session.world().controller() else { return Vec::new() };
+    let Some(controller) = session.world().active_controller() else { return Vec::new() };
     let shown = |tp: &crate::kafka::types::TopicPartition| {
         model
             .brokers

@@ -81,7 +81,7 @@ impl Session {
             seed: options.seed.unwrap_or(scenario.seed),
             latency_us: scenario.latency_us.clone(),
             strict: options.strict,
-            controller: scenario.controller,
+            controllers: scenario.controllers.clone(),
             brokers: scenario.brokers.clone(),
             broker_config: scenario.broker_config.clone(),
         })
@@ -329,7 +329,8 @@ fn kind(flight: &Flight) -> FlightKind {
 /// A broker or a member is dead or frozen, and the controller or the coordinator still counts on it.
 fn someone_is_missing(world: &World) -> bool {
     let gone = |node: NodeId| world.process(node).is_some_and(|process| !process.is_running());
-    let alive = |id: &BrokerId| world.controller().is_some_and(|controller| controller.image().is_alive(*id));
+    let alive =
+        |id: &BrokerId| world.active_controller().is_some_and(|controller| controller.image().is_alive(*id));
     let mut nodes = world.processes().map(|(node, _)| node);
     let broker = nodes.any(|node| matches!(node, NodeId::Broker(id) if gone(node) && alive(&id)));
     broker || {

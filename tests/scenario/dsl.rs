@@ -183,7 +183,7 @@ impl Cluster {
 
     /// `leader e<epoch> isr[..]` as the controller has it.
     pub fn registration(&self, name: &str) -> String {
-        let image = self.world.controller().expect("a controller").image();
+        let image = self.world.active_controller().expect("a controller").image();
         let partition = image.partition(&tp(name)).expect("a partition");
         let isr: Vec<String> = partition.isr.iter().map(|id| id.to_string()).collect();
         format!("{} e{} isr[{}]", partition.leader, partition.leader_epoch, isr.join(","))

@@ -155,6 +155,11 @@ impl ClusterImage {
         self.topic_config(&tp.topic).min_insync_replicas.min(replicas)
     }
 
+    /// A control record of the quorum has its offset and changes nothing here.
+    pub fn skip_control_record(&mut self) {
+        self.next_offset += 1;
+    }
+
     pub fn replay(&mut self, record: &MetadataRecord) {
         self.next_offset += 1;
         match record {

@@ -130,7 +130,7 @@ fn an_unknown_key_is_refused_with_the_one_that_may_be_meant() {
     check(
         1,
         "format = 1\nsede = 3",
-        "line 2, column 1: the file has no \"sede\" (did you mean seed?); it has format, seed, start, network, broker-defaults, broker, topic, producer, consumer, at",
+        "line 2, column 1: the file has no \"sede\" (did you mean seed?); it has format, seed, start, network, broker-defaults, controllers, controller, broker, topic, producer, consumer, at",
     );
     check(
         1,
@@ -143,7 +143,7 @@ fn an_unknown_key_is_refused_with_the_one_that_may_be_meant() {
 fn a_value_of_another_kind_is_refused() {
     check(3, "id = \"1\"", "line 3, column 6: id is a whole number, not a text");
     check(3, "id = -1", "line 3, column 6: id is between 0 and 2147483647, not -1");
-    check(3, "id = 101", "line 3, column 6: 101 is the controller's id");
+    check(3, "id = 101", "line 3, column 6: 101 is a controller's id");
     check(3, "", "line 2, column 1: [[broker]] needs id, as in id = 1");
     check(7, "name = 3", "line 7, column 8: name is a text in quotes, not a whole number");
     check(16, "topics = \"orders\"", "line 16, column 10: topics is a list of texts, not a text");

@@ -79,13 +79,13 @@ struct TopProps {
     on_add: Callback<()>,
 }
 
-/// Producers, and at the right end the controller.
+/// Producers, and at the right end the controllers.
 #[component]
 fn Top(props: &TopProps) -> Html {
     let producers = use_slice(|shown| Shared::new(&shown.model.producers));
     let controllers = use_slice(|shown| Shared::new(&shown.model.controllers));
     html! {
-        <div class="producers" role="group" aria-label="Producers and controller">
+        <div class="producers" role="group" aria-label="Producers and controllers">
             { for producers.iter().map(|producer| html! {
                 <Producer key={producer.name.to_string()} view={Shared::new(producer)} />
             }) }

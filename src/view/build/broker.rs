@@ -10,6 +10,7 @@ use crate::kafka::broker::{Broker, BrokerState};
 use crate::kafka::controller::Controller;
 use crate::kafka::controller::image::{ClusterImage, PartitionRegistration};
 use crate::kafka::log::Log;
+use crate::kafka::raft::QuorumRole;
 use crate::kafka::record::Record;
 use crate::kafka::replication::{Disk, Partition};
 use crate::kafka::time::Time;
@@ -92,16 +93,27 @@ impl<'a> Cluster<'a> {
     }
 }
 
+/// Brokers are the active controller's business; the others only replay.
 pub fn controller_view(id: ControllerId, controller: Option<&Controller>, health: Health) -> ControllerView {
-    let brokers = controller.into_iter().flat_map(|controller| &controller.image().brokers);
+    let active = controller.filter(|controller| controller.active_epoch().is_some());
+    let brokers = active.into_iter().flat_map(|controller| &controller.image().brokers);
     let (fenced, unfenced): (Vec<_>, Vec<_>) = brokers.partition(|(_, registration)| registration.fenced);
     let ids = |brokers: Vec<(&BrokerId, _)>| brokers.into_iter().map(|(id, _)| *id).collect();
-    let state = match health {
-        Health::Frozen => "stands still",
-        Health::Dead => "dead",
-        Health::Running | Health::Waiting => "active",
+    let state = match (health, controller) {
+        (Health::Dead, _) | (_, None) => "dead".to_owned(),
+        (Health::Frozen, _) => "stands still".to_owned(),
+        (Health::Running | Health::Waiting, Some(controller)) => quorum_role(controller),
     };
     ControllerView { id, health, state: state.into(), unfenced: ids(unfenced), fenced: ids(fenced) }
+}
+
+fn quorum_role(controller: &Controller) -> String {
+    let raft = controller.raft();
+    match (controller.active_epoch(), raft.role()) {
+        (Some(epoch), _) => format!("active, epoch {epoch}"),
+        (None, QuorumRole::Follower) => QuorumRole::Follower.name().to_owned(),
+        (None, role) => format!("{}, epoch {}", role.name(), raft.epoch()),
+    }
 }
 
 pub fn broker_view(

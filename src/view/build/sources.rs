@@ -15,7 +15,7 @@ use crate::view::model::Health;
 
 pub struct Sources<'a> {
     pub controllers: Vec<(ControllerId, Option<&'a Controller>, Health)>,
-    /// The newest that is known of the cluster: the controller's, or while it is down a broker's.
+    /// The newest that is known of the cluster: a controller's, or while all are down a broker's.
     pub image: &'a ClusterImage,
     pub brokers: Vec<BrokerSource<'a>>,
     pub producers: Vec<ClientSource<'a, Producer>>,
