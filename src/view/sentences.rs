@@ -56,6 +56,11 @@ pub fn replica(view: &ReplicaView) -> String {
     text + "."
 }
 
+/// A state as a word; the ordinary one has none on the stage.
+fn word<'a>(state: &'a str, ordinary: &'a str) -> &'a str {
+    if state.is_empty() { ordinary } else { state }
+}
+
 pub fn broker(view: &BrokerView) -> String {
     let leads: Vec<String> = view
         .replicas
@@ -67,19 +72,15 @@ pub fn broker(view: &BrokerView) -> String {
     format!(
         "Broker {}{rack}, {}, {}, leads {}.",
         view.id,
-        view.state,
+        word(&view.state, "running"),
         count(view.replicas.len() as i64, "replica"),
         list(&leads)
     )
 }
 
-/// "__consumer_offsets: 50 partitions, leads 17; coordinator of billing"
+/// "__consumer_offsets: leads 17 of 50; coordinator of billing"
 pub fn offsets_topic(view: &OffsetsTopicView) -> String {
-    let mut text = format!(
-        "__consumer_offsets: {}, leads {}",
-        count(i64::from(view.partitions), "partition"),
-        view.leads
-    );
+    let mut text = format!("__consumer_offsets: leads {} of {}", view.leads, view.partitions);
     if !view.coordinates.is_empty() {
         text += &format!("; coordinator of {}", list(&view.coordinates));
     }
@@ -124,7 +125,7 @@ pub fn consumer(view: &ConsumerView) -> String {
     format!(
         "Consumer {}, {}, owns {}, lag {}.",
         view.name,
-        view.state,
+        word(&view.state, "stable"),
         list(&view.owned),
         count(lag, "record")
     )
@@ -181,6 +182,11 @@ mod tests {
             "orders-1 on broker 2, leader, epoch 6, log 38 to 48, committed to 47, in-sync replicas 2 and 1; \
              group billing committed 45.",
         );
+    }
+
+    #[test]
+    fn an_ordinary_state_has_its_word_too() {
+        assert_eq!((word("", "running"), word("fenced", "running")), ("running", "fenced"));
     }
 
     #[test]

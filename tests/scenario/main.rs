@@ -2,10 +2,14 @@
 #![cfg(not(target_arch = "wasm32"))]
 
 mod dsl;
+mod invariants;
 
 mod bad_input;
 mod connections;
 mod delivery;
 mod determinism;
 mod groups;
+mod lifecycle;
+mod quorum;
 mod replication;
+mod storm;

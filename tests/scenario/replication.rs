@@ -169,8 +169,9 @@ fn ex_5_an_acks_1_record_that_no_follower_had_is_lost_with_its_leader() {
     });
     let lost = c.values(1, "t-0", 5);
     c.kill(1);
-    c.heal(1, 2);
     c.until("broker 2 leads", 15_000, |c| c.registration("t-0") == "2 e1 isr[2]");
+    c.run_ms(100);
+    c.heal(1, 2);
     c.send("p", 1);
     c.until_event("B is acknowledged at the same offset", 5_000, |event| {
         matches!(event, Event::BatchAcknowledged { base_offset: Offset(5), .. })
@@ -205,9 +206,10 @@ fn ex_6_truncation_keeps_what_the_new_leader_has_even_above_the_high_watermark()
     assert_eq!(c.replicas("t-0"), "1:105/101 2:103/101 3:101/101");
     let survivors = c.values(2, "t-0", 101);
     c.kill(1);
+    c.until("broker 2 leads", 15_000, |c| c.registration("t-0").starts_with("2 e1"));
+    c.run_ms(100);
     c.heal(1, 2);
     c.heal(1, 3);
-    c.until("broker 2 leads", 15_000, |c| c.registration("t-0").starts_with("2 e1"));
     c.run_ms(1_500);
     assert_eq!(c.values(3, "t-0", 101), survivors, "broker 3 copies 101 and 102 without truncating");
     c.send("p", 2);

@@ -60,6 +60,8 @@ impl Broker {
         self.publish(now, delta, fx);
     }
 
+    /// Partitions first and configs afterwards, as `BrokerMetadataPublisher` does. It does not ask whether the broker is
+    /// registered: one that starts again within its session takes up what the log says of its earlier life.
     fn publish(&mut self, now: Time, delta: Delta, fx: &mut Effects<BrokerTimer>) {
         let image = self.image.clone();
         for tp in &delta.partitions {
@@ -75,7 +77,7 @@ impl Broker {
         let concerned = |tp: &TopicPartition| delta.all_configs || delta.configs.contains(&tp.topic);
         let here: Vec<_> = self.replicas.partitions().map(|p| p.tp.clone()).filter(concerned).collect();
         for tp in here {
-            self.with_replicas(now, fx, |replicas, step| replicas.apply_config(&tp, step));
+            self.with_replicas(now, fx, |replicas, step| replicas.apply_config(&tp, step.image));
         }
     }
 }

@@ -142,9 +142,9 @@ impl Broker {
         self.lifecycle.state()
     }
 
-    /// A broker opens its port once it has caught up with the metadata log.
+    /// A broker opens its port once it is unfenced (`BrokerServer.startup`).
     pub fn is_listening(&self) -> bool {
-        self.lifecycle.state() != BrokerState::Starting
+        self.lifecycle.state() == BrokerState::Running
     }
 
     /// What stays when the process is gone.
@@ -358,8 +358,9 @@ impl Broker {
     fn on_notice(&mut self, now: Time, notice: Notice, fx: &mut Effects<BrokerTimer>) {
         match notice {
             Notice::IsrWanted { tp } => {
-                if let Some(partition) = self.replicas.partition(&tp) {
-                    self.alter_partition.submit(self.id, self.lifecycle.epoch(), partition, fx);
+                let Some(partition) = self.replicas.partition(&tp) else { return };
+                if !self.alter_partition.submit(self.id, self.lifecycle.epoch(), partition, fx) {
+                    self.replicas.isr_reverted(&tp);
                 }
             }
             Notice::HighWatermark { tp, offset } => self.on_offsets_committed(now, &tp, offset, fx),

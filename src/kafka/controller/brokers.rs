@@ -89,8 +89,9 @@ pub fn register(
         clean_up_previous_incarnation(broker, clean, image, &mut plan);
         sessions.remove(broker);
     }
-    // The epoch is the offset of the registration record (R-REPL-51).
-    let new_epoch = BrokerEpoch(image.next_offset.0 + plan.records.len() as i64);
+    // The epoch is where this write begins: the offset of the registration record, unless an earlier life is cleaned up
+    // before it (R-REPL-51, 56).
+    let new_epoch = BrokerEpoch(image.next_offset.0);
     let epoch = existing.filter(|_| same_incarnation).map_or(new_epoch, |known| known.epoch);
     plan.records.push(MetadataRecord::RegisterBroker(RegisterBroker {
         broker,
@@ -130,7 +131,7 @@ pub fn heartbeat(
     let broker = BrokerId(request.broker_id.0);
     let epoch = BrokerEpoch(request.broker_epoch);
     let known = check_epoch(image, broker, epoch)?;
-    let caught_up = request.current_metadata_offset >= epoch.0;
+    let caught_up = request.current_metadata_offset >= known.registered_at.0;
     let mut plan = Plan::default();
     let fenced = if known.fenced { request.want_fence || !caught_up } else { request.want_fence };
     if known.fenced && !fenced {

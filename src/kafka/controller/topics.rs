@@ -9,7 +9,7 @@ use kafka_protocol::messages::create_topics_response::CreatableTopicResult;
 use kafka_protocol::messages::incremental_alter_configs_request::AlterConfigsResource;
 use kafka_protocol::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 
-use super::image::ClusterImage;
+use super::image::{ClusterImage, PartitionRegistration};
 use super::partition_change::PartitionChangeBuilder;
 use super::placement;
 use crate::kafka::config::{BrokerConfig, check_topic_config};
@@ -235,10 +235,13 @@ pub fn alter_configs(
             1 => None,
             other => return Err((ErrorCode::InvalidRequest, format!("Operation {other} is not supported."))),
         };
-        match &value {
+        let before = match &value {
             Some(value) => own.insert(key.clone(), value.clone()),
             None => own.remove(&key),
         };
+        if before == value {
+            continue;
+        }
         let (resource, name) = (ConfigResource::Topic, name.as_str().to_string());
         records.push(MetadataRecord::Config { resource, name, key, value });
     }
@@ -247,17 +250,21 @@ pub fn alter_configs(
     Ok(records)
 }
 
-/// R-REPL-48: another min.insync.replicas makes the eligible replicas of the topic meaningless.
+/// R-REPL-48, `ClearElrRecord`: another min.insync.replicas makes the eligible replicas and the last known leaders of
+/// the topic meaningless.
 fn elr_cleared_by(records: &[MetadataRecord], topic: &super::image::TopicImage) -> Vec<MetadataRecord> {
     let changes_min_isr = |record: &MetadataRecord| matches!(record, MetadataRecord::Config { key, .. } if key == "min.insync.replicas");
     if !records.iter().any(changes_min_isr) {
         return Vec::new();
     }
-    let with_elr = (0..).zip(&topic.partitions).filter(|(_, partition)| !partition.elr.is_empty());
+    let remembers =
+        |partition: &PartitionRegistration| !partition.elr.is_empty() || !partition.last_known_elr.is_empty();
+    let with_elr = (0..).zip(&topic.partitions).filter(|(_, partition)| remembers(partition));
     let cleared = |number: i32| PartitionChange {
         partition: number,
         topic_id: topic.id,
         elr: Some(Vec::new()),
+        last_known_elr: Some(Vec::new()),
         ..PartitionChange::default()
     };
     with_elr.map(|(number, _)| MetadataRecord::PartitionChange(cleared(number))).collect()

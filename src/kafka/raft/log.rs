@@ -130,6 +130,11 @@ impl MetadataLog {
         self.log.truncate_to(to).then_some(from)
     }
 
+    /// Every batch, committed or not.
+    pub fn batches(&self) -> impl Iterator<Item = &Batch> {
+        self.log.batches_from(self.log.log_start_offset())
+    }
+
     /// The committed records from `from` on; a control record, which changes no image, is `None`.
     pub fn committed_from(&self, from: Offset) -> Vec<(Offset, Option<MetadataRecord>)> {
         let end = self.log.high_watermark();

@@ -77,7 +77,7 @@ impl ReplicaManager {
         let reader = Reader::of(fetch);
         let (response, urgent, bytes) = self.read_all(fetch, reader, true, step);
         let waits = !urgent && bytes < i64::from(fetch.min_bytes) && fetch.max_wait_ms > 0;
-        if !waits || fetch.topics.is_empty() {
+        if !waits || fetch.topics.is_empty() || self.is_fetch_ready(fetch, step.image) {
             return step.fx.respond(id, response);
         }
         let named = fetch
@@ -196,7 +196,8 @@ impl ReplicaManager {
     }
 
     /// R-REPL-16: enough bytes below the bound, a divergence, or another leader; a mere advance of the high watermark
-    /// does not wake a follower.
+    /// does not wake a follower. A reader that is past its bound does not wait: `DelayedFetch` takes the log for one
+    /// that was truncated.
     fn is_fetch_ready(&self, fetch: &FetchRequest, image: &ClusterImage) -> bool {
         let reader = Reader::of(fetch);
         let mut bytes = 0;
@@ -207,7 +208,7 @@ impl ReplicaManager {
                 let Ok(partition) = self.find(&tp, image) else { return true };
                 let offset = Offset(wanted.fetch_offset);
                 let epoch = current_epoch(wanted);
-                if partition.check_leader(epoch).is_err() || offset > partition.log.log_end_offset() {
+                if partition.check_leader(epoch).is_err() || offset > reader.bound(partition) {
                     return true;
                 }
                 if diverging_epoch(partition, wanted).is_some() {
@@ -280,15 +281,16 @@ fn offset_for(partition: &Partition, timestamp: i64) -> Result<(i64, Offset, Lea
         return Ok(at(log.log_start_offset()));
     }
     let leader = partition.leader().ok_or(ErrorCode::NotLeaderOrFollower)?;
-    if log.high_watermark() < leader.epoch_start_offset {
-        return Err(ErrorCode::OffsetNotAvailable);
-    }
+    let lags = log.high_watermark() < leader.epoch_start_offset;
     if timestamp == LATEST {
-        return Ok(at(log.high_watermark()));
+        return if lags { Err(ErrorCode::OffsetNotAvailable) } else { Ok(at(log.high_watermark())) };
     }
     let found = log.offset_for_timestamp(timestamp).map_err(|error| error.code())?;
-    let visible = found.filter(|found| found.offset < log.high_watermark());
-    Ok(visible.map_or(none, |found| (found.timestamp_ms, found.offset, found.leader_epoch)))
+    match found.filter(|found| found.offset < log.high_watermark()) {
+        Some(found) => Ok((found.timestamp_ms, found.offset, found.leader_epoch)),
+        None if lags => Err(ErrorCode::OffsetNotAvailable),
+        None => Ok(none),
+    }
 }
 
 fn current_epoch(wanted: &FetchPartition) -> Option<LeaderEpoch> {
@@ -366,15 +368,12 @@ fn name_leaders(
     };
     for answer in answers.iter_mut().filter(|answer| misdirected(answer.error_code)) {
         let tp = TopicPartition::new(topic, answer.partition_index);
-        let Some(partition) = image.partition(&tp).filter(|partition| image.is_alive(partition.leader))
-        else {
-            continue;
-        };
+        let Some(partition) = image.partition(&tp) else { continue };
         let leader = partition.leader;
         answer.current_leader = LeaderIdAndEpoch::default()
             .with_leader_id(leader.0.into())
             .with_leader_epoch(partition.leader_epoch.0);
-        if endpoints.iter().all(|endpoint| endpoint.node_id.0 != leader.0) {
+        if image.is_alive(leader) && endpoints.iter().all(|endpoint| endpoint.node_id.0 != leader.0) {
             let rack = image.brokers.get(&leader).and_then(|broker| broker.rack.clone());
             endpoints.push(
                 NodeEndpoint::default()
@@ -384,5 +383,63 @@ fn name_leaders(
                     .with_rack(rack.map(Into::into)),
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kafka::controller::image::PartitionRegistration;
+    use crate::kafka::log::{Log, Origin};
+    use crate::kafka::protocol::metadata_records::RecoveryState;
+    use crate::kafka::record::{BatchBuilder, NewRecord};
+    use crate::kafka::time::Time;
+    use crate::kafka::types::PartitionEpoch;
+
+    /// Two records of an earlier epoch at 1000 and 2000 ms, of which `high_watermark` are known to be committed.
+    fn new_leader(high_watermark: i64) -> Partition {
+        let replicas = vec![BrokerId(1), BrokerId(2)];
+        let registration = PartitionRegistration {
+            isr: replicas.clone(),
+            replicas,
+            elr: Vec::new(),
+            last_known_elr: Vec::new(),
+            leader: BrokerId(1),
+            recovery: RecoveryState::Recovered,
+            leader_epoch: LeaderEpoch(1),
+            partition_epoch: PartitionEpoch(1),
+        };
+        let tp = TopicPartition::new(&"t".into(), 0);
+        let mut partition = Partition::new(tp, TopicId::default(), Log::new(), Rc::default());
+        let limits = partition.append_limits();
+        for timestamp_ms in [1000, 2000] {
+            let mut batch = BatchBuilder::new();
+            batch.append(&NewRecord { timestamp_ms, value: Some(b"a"), ..NewRecord::default() });
+            let bytes = batch.finish(None).into_bytes();
+            let log = &mut partition.log;
+            let appended = log.append_as_leader(Time::ZERO, bytes, LeaderEpoch(0), Origin::Client, &limits);
+            appended.expect("a sound batch");
+        }
+        partition.log.update_high_watermark(Offset(high_watermark));
+        partition.make_leader(BrokerId(1), &registration, Time::ZERO);
+        partition
+    }
+
+    /// What a look-up of `timestamp` finds.
+    fn check(title: &str, high_watermark: i64, timestamp: i64, expected: Result<i64, ErrorCode>) {
+        let found = offset_for(&new_leader(high_watermark), timestamp).map(|(_, offset, _)| offset.0);
+        assert_eq!(found, expected, "{title}");
+    }
+
+    #[test]
+    fn a_new_leader_that_lags_answers_only_what_it_knows_to_be_committed() {
+        let not_available = Err(ErrorCode::OffsetNotAvailable);
+        check("R-LOG-28: the end is not known yet", 1, LATEST, not_available);
+        check("the earliest offset is always known", 1, EARLIEST, Ok(0));
+        check("R-LOG-29: a committed record is found", 1, 500, Ok(0));
+        check("one that may be committed is not told", 1, 1500, not_available);
+        check("nor that there is none", 1, 2500, not_available);
+        check("the end is known", 2, LATEST, Ok(2));
+        check("there is none", 2, 2500, Ok(-1));
     }
 }

@@ -9,7 +9,7 @@ use kafka_protocol::messages::{FetchRequest, ProduceResponse};
 
 use crate::kafka::effects::RequestId;
 use crate::kafka::time::Time;
-use crate::kafka::types::{LeaderEpoch, Offset, TopicId, TopicPartition};
+use crate::kafka::types::{Offset, TopicId, TopicPartition};
 
 /// Operations are numbered in the order in which they came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,7 +20,6 @@ pub struct OperationId(pub u64);
 pub struct PendingAcks {
     pub tp: TopicPartition,
     pub topic_id: TopicId,
-    pub leader_epoch: LeaderEpoch,
     /// The high watermark that completes it: the write's last offset + 1.
     pub required: Offset,
 }

@@ -19,6 +19,8 @@ use crate::view::model::{Flight, FlightKind, Health, Model, Role};
 const CANVAS_ID: &str = "flights";
 /// A scene narrower than this has one column of cards.
 const ONE_COLUMN: f64 = 745.0;
+/// Of more links than these only the busy ones are drawn.
+const MOST_LINKS: usize = 24;
 
 #[component]
 pub fn Flights() -> Html {
@@ -179,7 +181,7 @@ struct Easel<'a> {
 }
 
 impl Easel<'_> {
-    /// A faint line for each pair that records pass between.
+    /// A faint line for each pair that records pass between, a clear one while they do.
     fn links(&self, model: &Model) {
         let busy = |client: NodeId, broker: NodeId| {
             model.flights.iter().any(|flight| {
@@ -187,9 +189,15 @@ impl Easel<'_> {
                     && [(flight.from, flight.to), (flight.to, flight.from)].contains(&(client, broker))
             })
         };
-        for (client, broker) in pairs(model) {
+        let pairs = pairs(model);
+        let crowded = pairs.len() > MOST_LINKS;
+        for (client, broker) in pairs {
+            let busy = busy(client, broker);
+            if crowded && !busy {
+                continue;
+            }
             let Some(Curve([a, b, c, d])) = self.scene.between(client, broker) else { continue };
-            self.pen.set_global_alpha(if busy(client, broker) { 0.55 } else { 0.2 });
+            self.pen.set_global_alpha(if busy { 0.55 } else { 0.2 });
             self.pen.set_stroke_style_str(&self.palette.accent);
             self.pen.set_line_width(1.5);
             self.pen.begin_path();
