@@ -33,6 +33,8 @@ pub struct Watch {
     unclean: BTreeSet<TopicPartition>,
     strict: BTreeSet<ClientName>,
     quorum: QuorumWatch,
+    /// How far the newest image was that has been checked.
+    metadata_end: Offset,
 }
 
 /// What has been seen of the metadata log.
@@ -173,6 +175,11 @@ impl Watch {
         }
         let Some(controller) = c.world.active_controller() else { return };
         let image = controller.image();
+        // A controller that was cut off and has not noticed yet knows less than its successor did.
+        if image.next_offset < self.metadata_end {
+            return;
+        }
+        self.metadata_end = image.next_offset;
         for (tp, registration) in image.partitions() {
             let epochs = (registration.leader_epoch, registration.partition_epoch);
             let before = self.epochs.insert(tp.clone(), epochs).unwrap_or(epochs);

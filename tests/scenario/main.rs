@@ -11,5 +11,6 @@ mod determinism;
 mod groups;
 mod lifecycle;
 mod quorum;
+mod quorum_vector;
 mod replication;
 mod storm;

@@ -37,9 +37,11 @@ fn has_topic(c: &Cluster, name: &str) -> bool {
 }
 
 fn until_elected(c: &mut Cluster, limit_ms: i64) -> i64 {
-    c.until_event("another controller is elected", limit_ms, |event| {
+    let elected = c.until_event("another controller is elected", limit_ms, |event| {
         matches!(event, Event::QuorumLeaderElected { .. })
-    })
+    });
+    c.until("it is active", 1_000, |c| c.active().is_some());
+    elected
 }
 
 fn check_at_rest(c: &Cluster) {
@@ -72,8 +74,9 @@ fn the_death_of_the_active_controller_is_over_in_seconds_r_ctrl_3() {
     let (dead, before) = (c.leader(), epoch(&c));
     c.kill_controller(dead);
     let (killed, elected) = (c.now_ms(), until_elected(&mut c, 5_000));
-    // The fetch timeout, shortened by what has passed since the last answer, and a round of votes and pre-votes.
-    assert!((1_400..=2_100).contains(&(elected - killed)), "{} ms", elected - killed);
+    // The fetch timeout, shortened by what has passed since the last answer, and rounds of pre-votes and votes; if both
+    // stand at once, as Kafka's recording has it too (15_quorum: epoch 1, then 3), one election timeout more.
+    assert!((1_400..=4_200).contains(&(elected - killed)), "{} ms", elected - killed);
     assert!(epoch(&c) > before && c.leader() != dead);
     c.give(create("after"));
     c.run_ms(1_000);
