@@ -59,7 +59,7 @@ impl RaftClient {
             return messages::vote_response(self.outcome(error), false);
         }
         if ballot.epoch > self.epoch {
-            self.to_unattached(now, ballot.epoch, None, fx);
+            self.become_unattached(now, ballot.epoch, None, fx);
         }
         let up_to_date = is_up_to_date((ballot.last_epoch, ballot.end_offset), self.log_end());
         let granted = self.state.grants_vote(ballot.nominee, up_to_date, ballot.pre_vote);

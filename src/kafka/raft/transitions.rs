@@ -18,7 +18,7 @@ impl RaftClient {
         let me = self.my_id();
         if self.epoch < self.log.last_epoch() {
             let epoch = self.log.last_epoch();
-            self.to_unattached(now, epoch, None, fx);
+            self.become_unattached(now, epoch, None, fx);
         } else {
             let (leader, voted) = (self.state.leader(me), self.state.voted(me));
             let until = me.map(|_| self.election_end(now));
@@ -39,7 +39,7 @@ impl RaftClient {
     /// The only voter needs nobody's vote.
     fn stand_alone(&mut self, now: Time, fx: &mut Effects<RaftTimer>) {
         if self.my_id().is_some() && self.voters.len() == 1 {
-            self.to_prospective(now, fx);
+            self.become_prospective(now, fx);
         }
     }
 
@@ -93,7 +93,7 @@ impl RaftClient {
         }
     }
 
-    pub(super) fn to_unattached(
+    pub(super) fn become_unattached(
         &mut self,
         now: Time,
         epoch: LeaderEpoch,
@@ -117,7 +117,7 @@ impl RaftClient {
         self.take_state(State::Unattached { leader, voted, until }, fx);
     }
 
-    pub(super) fn to_follower(
+    pub(super) fn become_follower(
         &mut self,
         now: Time,
         epoch: LeaderEpoch,
@@ -131,7 +131,7 @@ impl RaftClient {
         self.take_state(state, fx);
     }
 
-    fn to_prospective(&mut self, now: Time, fx: &mut Effects<RaftTimer>) {
+    fn become_prospective(&mut self, now: Time, fx: &mut Effects<RaftTimer>) {
         let Some(me) = self.my_id() else { return };
         let leader = self.leader().filter(|leader| *leader != me);
         let voted = self.state.voted(Some(me));
@@ -140,7 +140,7 @@ impl RaftClient {
         self.count_votes(now, fx);
     }
 
-    fn to_candidate(&mut self, now: Time, fx: &mut Effects<RaftTimer>) {
+    fn become_candidate(&mut self, now: Time, fx: &mut Effects<RaftTimer>) {
         let Some(me) = self.my_id() else { return };
         self.epoch.0 += 1;
         let (votes, until) = (Votes::new(me, &self.voters), self.election_end(now));
@@ -154,11 +154,11 @@ impl RaftClient {
     /// Goes on as the votes say.
     pub(super) fn count_votes(&mut self, now: Time, fx: &mut Effects<RaftTimer>) {
         match &self.state {
-            State::Prospective { votes, .. } if votes.is_won() => self.to_candidate(now, fx),
+            State::Prospective { votes, .. } if votes.is_won() => self.become_candidate(now, fx),
             State::Prospective { votes, .. } if votes.is_lost() => self.give_up_nomination(now, fx),
             State::Candidate { votes, .. } if votes.is_won() => {
                 let votes = votes.granted();
-                self.to_leader(now, votes, fx);
+                self.become_leader(now, votes, fx);
             }
             // A candidate that has lost waits for the end of its election.
             _ => {}
@@ -168,13 +168,13 @@ impl RaftClient {
     /// A nominee that nobody wants follows the leader it had, or waits for one.
     fn give_up_nomination(&mut self, now: Time, fx: &mut Effects<RaftTimer>) {
         match self.leader().filter(|leader| Some(*leader) != self.my_id()) {
-            Some(leader) => self.to_follower(now, self.epoch, leader, fx),
-            None => self.to_unattached(now, self.epoch, None, fx),
+            Some(leader) => self.become_follower(now, self.epoch, leader, fx),
+            None => self.become_unattached(now, self.epoch, None, fx),
         }
     }
 
     /// R-CTRL-5: a leader's first record is its own control record.
-    fn to_leader(&mut self, now: Time, votes: Vec<ControllerId>, fx: &mut Effects<RaftTimer>) {
+    fn become_leader(&mut self, now: Time, votes: Vec<ControllerId>, fx: &mut Effects<RaftTimer>) {
         let Some(me) = self.my_id() else { return };
         let others: Vec<ControllerId> = self.voters.iter().copied().filter(|id| *id != me).collect();
         let check_at = now.plus_ms(self.check_quorum_ms());
@@ -198,7 +198,7 @@ impl RaftClient {
         }
     }
 
-    fn to_resigned(&mut self, now: Time, fx: &mut Effects<RaftTimer>) {
+    fn become_resigned(&mut self, now: Time, fx: &mut Effects<RaftTimer>) {
         let (State::Leader(leader), Some(me)) = (&self.state, self.my_id()) else { return };
         let successors = leader.successors();
         let unacknowledged = successors.iter().copied().collect();
@@ -218,12 +218,12 @@ impl RaftClient {
         }
         match &self.state {
             State::Unattached { .. } | State::Follower { .. } | State::Candidate { .. } => {
-                self.to_prospective(now, fx);
+                self.become_prospective(now, fx);
             }
             State::Prospective { .. } => self.give_up_nomination(now, fx),
-            State::Leader(_) => self.to_resigned(now, fx),
+            State::Leader(_) => self.become_resigned(now, fx),
             State::Resigned { .. } => {
-                self.to_unattached(now, LeaderEpoch(self.epoch.0 + 1), None, fx);
+                self.become_unattached(now, LeaderEpoch(self.epoch.0 + 1), None, fx);
                 self.stand_alone(now, fx);
             }
         }
@@ -248,10 +248,10 @@ impl RaftClient {
     ) {
         let leader = leader.filter(|leader| self.voters.contains(leader) && Some(*leader) != self.my_id());
         match leader {
-            Some(leader) if epoch > self.epoch => self.to_follower(now, epoch, leader, fx),
-            None if epoch > self.epoch => self.to_unattached(now, epoch, None, fx),
+            Some(leader) if epoch > self.epoch => self.become_follower(now, epoch, leader, fx),
+            None if epoch > self.epoch => self.become_unattached(now, epoch, None, fx),
             Some(leader) if epoch == self.epoch && self.leader().is_none() => {
-                self.to_follower(now, epoch, leader, fx);
+                self.become_follower(now, epoch, leader, fx);
             }
             _ => {}
         }
