@@ -17,6 +17,7 @@ use crate::client::producer::Producer;
 use crate::kafka::broker::Broker;
 use crate::kafka::config::{BrokerConfig, ConfigError};
 use crate::kafka::controller::Controller;
+use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::event::{Act, Event};
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
@@ -284,6 +285,16 @@ impl World {
     pub fn active_controller(&self) -> Option<&Controller> {
         let controllers = self.config.controllers.iter().filter_map(|id| self.controller(*id));
         controllers.filter(|controller| controller.active_epoch().is_some()).max_by_key(|c| c.active_epoch())
+    }
+
+    /// The newest that is known of the cluster: a controller's, or while all are down a broker's.
+    pub fn newest_image(&self) -> Option<&ClusterImage> {
+        let images = self.processes.values().filter_map(|process| match process.machine()? {
+            Machine::Controller(controller) => Some(controller.image()),
+            Machine::Broker(broker) => Some(&**broker.image()),
+            _ => None,
+        });
+        images.max_by_key(|image| image.next_offset)
     }
 
     pub fn producer(&self, name: &ClientName) -> Option<&Producer> {

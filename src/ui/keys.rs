@@ -25,7 +25,7 @@ pub const LIST: [(&str, &str); 9] = [
     ("Ctrl or Cmd + K", "go to the command field"),
     ("t", "dark or light"),
     ("Arrow keys", "walk from replica to replica; Enter inspects"),
-    ("Shift + left, right", "walk from record to record of a replica"),
+    ("Shift + arrows", "walk left and right from record to record of a replica"),
     ("Shift + B", "measure how many events a second this browser carries out"),
     ("?", "this list"),
 ];

@@ -8,6 +8,7 @@ use super::model::{
     BrokerView, ConsumerView, ControllerView, FlagKind, GroupView, Model, OffsetsTopicView, ProducerView,
     ReplicaView, Role, Standing,
 };
+use crate::lab::words::count;
 
 /// "1, 2 and 3"; "none" of nothing.
 pub fn list<T: Display>(items: &[T]) -> String {
@@ -19,11 +20,6 @@ pub fn list<T: Display>(items: &[T]) -> String {
             format!("{} and {last}", first.join(", "))
         }
     }
-}
-
-/// "1 record", "2 records".
-pub fn count(number: i64, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 /// "orders-1 on broker 2, leader, epoch 6, log 38 to 48, committed to 47, in-sync replicas 1 and 2."
@@ -205,10 +201,9 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_counts_read_as_a_person_says_them() {
+    fn lists_read_as_a_person_says_them() {
         assert_eq!(list::<i32>(&[]), "none");
         assert_eq!(list(&[1]), "1");
         assert_eq!(list(&[1, 2, 3]), "1, 2 and 3");
-        assert_eq!((count(1, "record"), count(0, "record")), ("1 record".to_owned(), "0 records".to_owned()));
     }
 }

@@ -7,9 +7,9 @@ use glassbroker::kafka::protocol::ApiKey;
 use glassbroker::kafka::replication::Partition;
 use glassbroker::kafka::replication::purgatory::Operation;
 use glassbroker::kafka::types::{BrokerId, ControllerId, NodeId, Offset};
-use glassbroker::sim::{Command, Target};
+use glassbroker::sim::{Command, Target, WorldConfig};
 
-use crate::dsl::{Cluster, cluster, tp};
+use crate::dsl::{Cluster, cluster, cluster_with, config, tp};
 
 const LOOSE: &[(&str, &str)] = &[("acks", "1"), ("enable.idempotence", "false")];
 const CONTROLLER: Target = Target::Controller(ControllerId(101));
@@ -89,6 +89,20 @@ fn a_lower_min_insync_replicas_moves_the_high_watermark_at_the_next_append() {
     c.send("p", 1);
     c.run_ms(500);
     assert_eq!(c.replicas("t-0"), "1:12/12");
+}
+
+#[test]
+fn the_min_insync_replicas_of_the_servers_files_becomes_the_cluster_s() {
+    let broker_config = config(&[("min.insync.replicas", "2")]);
+    let c = cluster_with(3, WorldConfig { broker_config, ..WorldConfig::default() });
+    let mut c = c.topic("plain", 1, 3, &[]).topic("own", 1, 3, &[("min.insync.replicas", "1")]);
+    let min_isr = |c: &Cluster, name: &str| {
+        c.world.active_controller().expect("a controller").image().effective_min_isr(&tp(name))
+    };
+    assert_eq!((min_isr(&c, "plain-0"), min_isr(&c, "own-0")), (2, 1), "R-LOG-53, R-REPL-48");
+    c.give(Command::SetTopicConfig { topic: "own".into(), key: "min.insync.replicas".into(), value: None });
+    c.run_ms(1_000);
+    assert_eq!(min_isr(&c, "own-0"), 2);
 }
 
 #[test]

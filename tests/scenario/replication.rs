@@ -255,3 +255,31 @@ fn a_frozen_broker_is_fenced_and_comes_back_under_its_old_registration() {
         c.events().filter(|event| matches!(event, Event::BrokerRegistered { broker: BrokerId(3), .. }));
     assert_eq!(registered.count(), 1, "the same process, the same broker epoch");
 }
+
+#[test]
+fn a_change_of_the_in_sync_set_that_the_metadata_log_overtook_is_made_again() {
+    use glassbroker::kafka::types::ControllerId;
+    use glassbroker::sim::{Command, Target};
+    let mut c = cluster(3).topic("t", 1, 3, &[]);
+    c.producer("p", "t", "500/s", &[("acks", "1"), ("enable.idempotence", "false")]);
+    c.give(Command::Resume("p".into()));
+    c.kill(3);
+    c.until("broker 3 is out", 12_000, |c| c.registration("t-0") == "1 e0 isr[1,2]");
+    c.kill(2);
+    c.run_ms(7_000);
+    c.start(3);
+    c.until_event("broker 1 wants broker 3 in", 1_000, |event| {
+        matches!(event, Event::IsrChangeProposed { broker: BrokerId(1), isr, .. } if *isr == ids(&[1, 2, 3]))
+    });
+    let (a, b) = (Target::Broker(BrokerId(1)), Target::Controller(ControllerId(101)));
+    c.give(Command::Cut { a: a.clone(), b: b.clone() });
+    c.until("the controller takes broker 2 out", 4_000, |c| c.registration("t-0") == "1 e0 isr[1]");
+    c.run_ms(100);
+    c.give(Command::Heal { a, b });
+    c.until_event("the first request comes too late (R-REPL-25)", 1_000, |event| {
+        matches!(event, Event::IsrChangeRefused { error: ErrorCode::InvalidUpdateVersion, .. })
+    });
+    c.until("the second one is made all the same (R-REPL-26)", 1_000, |c| {
+        c.registration("t-0") == "1 e0 isr[1,3]"
+    });
+}

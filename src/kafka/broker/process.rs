@@ -23,6 +23,7 @@ use crate::kafka::raft::{RaftClient, RaftDisk, RaftSetup, RaftTimer};
 use crate::kafka::random::Random;
 use crate::kafka::replication::fetcher::Asked;
 use crate::kafka::replication::manager::{Notice, Step};
+use crate::kafka::replication::purgatory::SharedFetch;
 use crate::kafka::replication::{Disk, ReplicaManager};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, NodeId, Topic};
@@ -225,8 +226,8 @@ impl Broker {
             Request::Produce(produce) => {
                 self.with_replicas(now, fx, |replicas, step| replicas.produce(id, produce, step));
             }
-            Request::Fetch(fetch) => {
-                let fetch = Rc::new(fetch.clone());
+            Request::Fetch(_) => {
+                let fetch = SharedFetch::new(request.clone()).expect("a Fetch request");
                 self.with_replicas(now, fx, |replicas, step| replicas.fetch(id, &fetch, step));
             }
             Request::ListOffsets(request) => fx.respond(id, self.replicas.list_offsets(request, &self.image)),

@@ -55,7 +55,8 @@ impl ActiveController {
         let image = committed.clone();
         let mut active = ActiveController { epoch, config, image, sessions, random, plans: Vec::new() };
         if active.image.features.is_empty() {
-            active.write(Plan { records: bootstrap_records(), ..Plan::default() });
+            let records = bootstrap_records(&active.config);
+            active.write(Plan { records, ..Plan::default() });
         }
         active
     }
@@ -261,8 +262,9 @@ fn creation(name: &str, records: &[MetadataRecord]) -> Option<Event> {
     Some(Event::TopicCreated { topic: Topic::new(name), partitions, replication_factor })
 }
 
-/// What `kafka-storage format` puts into a new cluster's log.
-fn bootstrap_records() -> Vec<MetadataRecord> {
+/// What `kafka-storage format` and the first activation of a controller put into a new cluster's log. With ELR,
+/// min.insync.replicas becomes a config of the cluster, with the value that the controller's own file has (R-REPL-48).
+fn bootstrap_records(config: &BrokerConfig) -> Vec<MetadataRecord> {
     let feature = |name: &str, level: i16| MetadataRecord::FeatureLevel { name: name.to_string(), level };
     vec![
         feature("metadata.version", 30),
@@ -274,7 +276,7 @@ fn bootstrap_records() -> Vec<MetadataRecord> {
             resource: ConfigResource::Broker,
             name: String::new(),
             key: "min.insync.replicas".to_string(),
-            value: Some("1".to_string()),
+            value: Some(config.min_insync_replicas.to_string()),
         },
     ]
 }

@@ -292,3 +292,48 @@ fn name_leader(
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kafka::protocol::metadata_records::{
+        MetadataRecord, PartitionRecord, RecoveryState, RegisterBroker,
+    };
+    use crate::kafka::types::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch};
+
+    /// (leader, leader epoch, number of endpoints) that a refusal names when broker 2 leads.
+    fn hint(error: ErrorCode, fenced: bool) -> (i32, i32, i64) {
+        let (mut image, leader) = (ClusterImage::default(), BrokerId(2));
+        image.replay(&MetadataRecord::RegisterBroker(RegisterBroker {
+            broker: leader,
+            incarnation: uuid::Uuid::nil(),
+            epoch: BrokerEpoch(1),
+            rack: None,
+            fenced,
+            in_controlled_shutdown: false,
+        }));
+        let topic_id = TopicId(uuid::Uuid::from_u128(7));
+        image.replay(&MetadataRecord::Topic { name: "t".into(), id: topic_id });
+        image.replay(&MetadataRecord::Partition(PartitionRecord {
+            partition: 0,
+            topic_id,
+            replicas: vec![BrokerId(1), leader],
+            isr: vec![leader],
+            leader,
+            recovery: RecoveryState::Recovered,
+            leader_epoch: LeaderEpoch(4),
+            partition_epoch: PartitionEpoch(5),
+        }));
+        let (mut answer, mut endpoints) = (PartitionProduceResponse::default(), Vec::new());
+        name_leader(&mut answer, &TopicPartition::new(&"t".into(), 0), error, &image, &mut endpoints);
+        let named = &answer.current_leader;
+        (named.leader_id.0, named.leader_epoch, endpoints.len() as i64)
+    }
+
+    #[test]
+    fn a_refusal_names_the_leader_and_says_where_it_is_if_it_lives() {
+        assert_eq!(hint(ErrorCode::NotLeaderOrFollower, false), (2, 4, 1), "R-REPL-67");
+        assert_eq!(hint(ErrorCode::NotLeaderOrFollower, true), (2, 4, 0), "it has no endpoint while fenced");
+        assert_eq!(hint(ErrorCode::NotEnoughReplicas, false), (-1, -1, 0));
+    }
+}

@@ -56,7 +56,7 @@ fn commands(scenario: &Scenario) -> String {
 #[test]
 fn the_default_cluster_is_a_scenario_like_any_other() {
     let scenario = Scenario::parse(DEFAULT).expect("the default scenario is right");
-    assert_eq!((scenario.seed, scenario.start), (42, Time::from_ms(10_000)));
+    assert_eq!((scenario.seed, scenario.start), (42, Time::from_ms(12_000)));
     assert_eq!(scenario.latency_us, 20_000..=60_000);
     let racks: Vec<String> = scenario.brokers.iter().map(|(id, rack)| format!("{id} {rack:?}")).collect();
     assert_eq!(racks, ["1 Some(\"a\")", "2 Some(\"b\")", "3 Some(\"c\")"]);
@@ -74,6 +74,40 @@ fn the_default_cluster_is_a_scenario_like_any_other() {
         consumer-b: auto.offset.reset = earliest, Kafka's default is latest
         consumer-b: enable.auto.commit = false, Kafka's default is true"#]]
     .assert_eq(&settings.join("\n"));
+}
+
+/// The controllers of a file with these lines at its begin, or what is refused.
+fn controllers(lines: &str) -> String {
+    match Scenario::parse(&RIGHT.replacen("format = 1", &format!("format = 1\n{lines}"), 1)) {
+        Ok(scenario) => {
+            let ids: Vec<String> = scenario.controllers.iter().map(ToString::to_string).collect();
+            ids.join(", ")
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn a_quorum_is_counted_or_listed() {
+    let listed =
+        |ids: &[i32]| ids.iter().map(|id| format!("[[controller]]\nid = {id}\n")).collect::<String>();
+    for (lines, expected) in [
+        (String::new(), "101"),
+        ("controllers = 3".to_owned(), "101, 102, 103"),
+        ("controllers = 5".to_owned(), "101, 102, 103, 104, 105"),
+        ("controllers = 2".to_owned(), "line 2, column 15: a quorum has 1, 3 or 5 controllers, not 2"),
+        ("controllers = 0".to_owned(), "line 2, column 15: controllers is between 1 and 5, not 0"),
+        (listed(&[7, 8, 9]), "7, 8, 9"),
+        (listed(&[7, 8]), "line 2, column 1: a quorum has 1, 3 or 5 controllers, not 2"),
+        (listed(&[7, 7, 8]), "line 5, column 6: there is a controller 7 already"),
+        (listed(&[1]), "line 6, column 6: 1 is a controller's id"),
+        (
+            format!("controllers = 1\n{}", listed(&[7])),
+            "line 2, column 15: controllers are counted or listed, not both",
+        ),
+    ] {
+        assert_eq!(controllers(&lines), expected, "{lines}");
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::anchor;
 use super::paths::{Curve, Frame, between_cards, between_rows, through_margin};
 use crate::kafka::time::Time;
 use crate::kafka::types::NodeId;
+use crate::lab::words;
 use crate::ui::store::Shown;
 use crate::view::model::{Flight, FlightKind, Health, Model, Role};
 
@@ -255,14 +256,14 @@ impl Easel<'_> {
 
     /// Instead of dots: how many batches are on each link.
     fn counts(&self, flights: &[Flight]) {
-        let mut batches: BTreeMap<(NodeId, NodeId), u32> = BTreeMap::new();
+        let mut batches: BTreeMap<(NodeId, NodeId), i64> = BTreeMap::new();
         for flight in flights.iter().filter(|flight| flight.kind == FlightKind::Records) {
             *batches.entry((flight.from, flight.to)).or_default() += 1;
         }
         for ((from, to), count) in batches {
             let Some(curve) = self.scene.between(from, to) else { continue };
             let at = curve.at(0.5);
-            self.label(&format!("{count} in flight"), at.x + 6.0, at.y);
+            self.label(&words::count(count, "batch"), at.x + 6.0, at.y);
         }
     }
 }

@@ -90,9 +90,11 @@ fn Top(props: &TopProps) -> Html {
                 <Producer key={producer.name.to_string()} view={Shared::new(producer)} />
             }) }
             <button key="+" type="button" class="add-card" onclick={props.on_add.reform(|_| ())}>{ "+ producer" }</button>
-            { for controllers.iter().map(|controller| html! {
-                <Controller key={format!("controller {}", controller.id)} view={Shared::new(controller)} />
-            }) }
+            <div key="controllers" class="controllers">
+                { for controllers.iter().map(|controller| html! {
+                    <Controller key={format!("controller {}", controller.id)} view={Shared::new(controller)} />
+                }) }
+            </div>
         </div>
     }
 }

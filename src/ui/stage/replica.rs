@@ -5,6 +5,7 @@ use web_sys::{Element, KeyboardEvent};
 use yew::prelude::*;
 
 use crate::kafka::types::Offset;
+use crate::lab::words;
 use crate::ui::shared::Shared;
 use crate::ui::store::{use_slice, use_store};
 use crate::view::model::{FlagKind, Focus, ReplicaView, Role, Standing};
@@ -144,7 +145,7 @@ fn tail(view: &ReplicaView, axis: Axis, chosen: Option<Offset>) -> Html {
             </g>
             <g key="marks">
                 if view.log_end.0 < axis.start {
-                    <text class="far" y={(CELL_TOP + 13).to_string()}>{ format!("‹ {} behind", sentences::count(view.axis_end - view.log_end, "record")) }</text>
+                    <text class="far" y={(CELL_TOP + 13).to_string()}>{ format!("‹ {} behind", words::count(view.axis_end - view.log_end, "record")) }</text>
                 }
                 if view.log_start.0 > axis.start {
                     { mark("log-start", start) }

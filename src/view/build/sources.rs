@@ -31,7 +31,7 @@ impl<'a> Sources<'a> {
     pub fn of(world: &'a World, nothing: &'a ClusterImage) -> Sources<'a> {
         let mut sources = Sources {
             controllers: Vec::new(),
-            image: nothing,
+            image: world.newest_image().unwrap_or(nothing),
             brokers: Vec::new(),
             producers: Vec::new(),
             consumers: Vec::new(),
@@ -39,7 +39,6 @@ impl<'a> Sources<'a> {
         for (node, process) in world.processes() {
             sources.add(world, node, process);
         }
-        sources.image = sources.newest_image();
         sources
     }
 
@@ -69,13 +68,6 @@ impl<'a> Sources<'a> {
             }
             _ => {}
         }
-    }
-
-    fn newest_image(&self) -> &'a ClusterImage {
-        let controllers = self.controllers.iter().filter_map(|(_, controller, _)| *controller);
-        let brokers = self.brokers.iter().filter_map(BrokerSource::alive).map(|broker| &**broker.image());
-        let images = controllers.map(Controller::image).chain(brokers);
-        images.max_by_key(|image| image.next_offset).unwrap_or(self.image)
     }
 
     /// Groups that have a living consumer or are known to a coordinator, by name.
