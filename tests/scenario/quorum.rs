@@ -1,6 +1,6 @@
 //! The controllers' quorum: elections, the commit point, and what goes on without a majority (R-CTRL-2 to 10, EX-32).
 
-use glassbroker::kafka::event::Event;
+use glassbroker::kafka::event::{ChangeReason, Event};
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::raft::QuorumRole;
 use glassbroker::kafka::types::{BrokerId, ControllerId, LeaderEpoch, NodeId, Offset, Topic};
@@ -168,6 +168,35 @@ fn what_no_majority_has_is_never_seen_and_goes_when_the_quorum_is_whole_r_ctrl_5
         .events()
         .filter(|event| matches!(event, Event::TopicCreated { topic, .. } if topic.as_str() == "lost"));
     assert_eq!(created.count(), 1, "told once, when it is committed");
+}
+
+#[test]
+fn a_decision_that_a_majority_has_outlives_its_controller_r_ctrl_5_8() {
+    let mut c = quorum(3, &[]).topic("t", 1, 3, &[]);
+    c.run_ms(1_000);
+    let old = c.leader();
+    let end = |c: &Cluster, id: i32| {
+        c.world.controller(ControllerId(id)).map(|controller| controller.raft().log().end_offset())
+    };
+    c.kill(1);
+    let before = end(&c, old);
+    c.until("broker 1 is fenced in the active controller's log", 11_000, |c| end(c, old) > before);
+    let written = end(&c, old);
+    c.until("another controller has the record", 100, |c| {
+        others(old).iter().any(|id| end(c, *id) == written)
+    });
+    assert!(c.is_in_service(1), "R-CTRL-7: it is not committed");
+    c.kill_controller(old);
+    until_elected(&mut c, 10_000);
+    c.run_ms(1_000);
+    assert!(!c.is_in_service(1) && c.registration("t-0").starts_with("2 e1"), "{}", c.report());
+    let told = |event: &&Event| match event {
+        Event::LeaderElected { reason, tp: p, .. } => {
+            *reason == ChangeReason::EarlierController && *p == tp("t-0")
+        }
+        _ => false,
+    };
+    assert_eq!(c.events().filter(told).count(), 1, "its successor tells it");
 }
 
 #[test]

@@ -58,3 +58,31 @@ pub fn is_refusal(response: &Response) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kafka_protocol::messages::create_topics_request::CreatableTopic;
+
+    fn check(request: impl Into<Request>) {
+        let request = request.into();
+        let refused = |error| refuse(&request, error).expect("a controller serves it");
+        assert!(is_refusal(&refused(ErrorCode::NotController)), "{request:?}");
+        assert!(!is_refusal(&refused(ErrorCode::RequestTimedOut)), "{request:?}");
+    }
+
+    #[test]
+    fn a_broker_knows_the_refusal_of_each_request_r_ctrl_7() {
+        check(m::BrokerRegistrationRequest::default());
+        check(m::BrokerHeartbeatRequest::default());
+        check(m::AlterPartitionRequest::default());
+        check(m::AllocateProducerIdsRequest::default());
+        check(m::EnvelopeRequest::default());
+        check(m::CreateTopicsRequest::default().with_topics(vec![CreatableTopic::default()]));
+    }
+
+    #[test]
+    fn what_only_brokers_serve_is_not_refused_but_hung_up_on() {
+        assert_eq!(refuse(&m::ProduceRequest::default().into(), ErrorCode::NotController), None);
+    }
+}
