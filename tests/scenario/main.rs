@@ -10,5 +10,7 @@ mod delivery;
 mod determinism;
 mod groups;
 mod lifecycle;
+mod quorum;
+mod quorum_vector;
 mod replication;
 mod storm;

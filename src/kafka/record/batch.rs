@@ -39,7 +39,7 @@ pub(super) mod field {
 const COMPRESSION_MASK: i16 = 0x07;
 const TIMESTAMP_TYPE_MASK: i16 = 0x08;
 const TRANSACTIONAL_MASK: i16 = 0x10;
-const CONTROL_MASK: i16 = 0x20;
+pub(super) const CONTROL_MASK: i16 = 0x20;
 const DELETE_HORIZON_MASK: i16 = 0x40;
 
 /// What a batch's records are compressed with; the value is the codec's id.

@@ -4,7 +4,9 @@
 
 use bytes::{BufMut, BytesMut};
 
-use super::batch::{Batch, HEADER_SIZE, LOG_OVERHEAD, MAGIC, NO_SEQUENCE, NO_TIMESTAMP, crc_of, field};
+use super::batch::{
+    Batch, CONTROL_MASK, HEADER_SIZE, LOG_OVERHEAD, MAGIC, NO_SEQUENCE, NO_TIMESTAMP, crc_of, field,
+};
 use super::fields::{MAX_OVERHEAD, NewRecord};
 use crate::kafka::types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId};
 
@@ -95,6 +97,15 @@ impl BatchBuilder {
         let crc = crc_of(&self.bytes);
         self.bytes[field::CRC..field::ATTRIBUTES].copy_from_slice(&crc.to_be_bytes());
         Batch::of(self.bytes.freeze())
+    }
+
+    /// The finished batch of a control record, which is for brokers and not for consumers (R-LOG-3).
+    pub fn finish_control(self) -> Batch {
+        let mut bytes = BytesMut::from(self.finish(None).into_bytes());
+        bytes[field::ATTRIBUTES + 1] |= CONTROL_MASK as u8;
+        let crc = crc_of(&bytes);
+        bytes[field::CRC..field::ATTRIBUTES].copy_from_slice(&crc.to_be_bytes());
+        Batch::of(bytes.freeze())
     }
 
     fn timestamp_delta_ms(&self, timestamp_ms: i64) -> i64 {

@@ -114,6 +114,9 @@ fn leader(broker: BrokerId) -> String {
     if broker.is_some() { format!("broker {broker}") } else { "none".to_owned() }
 }
 
+const BY_EARLIER_CONTROLLER: &str =
+    "The controller that was active before decided it; a majority has the record, so it stands.";
+
 fn why_elected(reason: ChangeReason) -> &'static str {
     match reason {
         ChangeReason::BrokerFenced => {
@@ -124,6 +127,7 @@ fn why_elected(reason: ChangeReason) -> &'static str {
             "The old leader had stopped without warning; its log cannot be trusted."
         }
         ChangeReason::LeaderRequest => "The change that the leader asked for moved the leadership.",
+        ChangeReason::EarlierController => BY_EARLIER_CONTROLLER,
     }
 }
 
@@ -163,6 +167,7 @@ fn shrunk(time: Time, event: &Event) -> Option<(TopicPartition, Sentence)> {
         ChangeReason::UncleanShutdown => {
             ("It had stopped without warning, so the end of its log cannot be trusted.", &["R-REPL-56"])
         }
+        ChangeReason::EarlierController => (BY_EARLIER_CONTROLLER, &["R-CTRL-7"]),
         ChangeReason::BrokerFenced | ChangeReason::BrokerUnfenced => {
             ("Its broker was fenced; the leader waits for it no more.", &["R-REPL-49"])
         }
