@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::network::Packet;
-use super::process::{Machine, ProcessState, Remains};
+use super::process::{Arrival, Machine, ProcessState, Remains, Timer};
 use super::world::{Entry, World};
 use crate::kafka::broker::{Broker, BrokerSetup};
-use crate::kafka::controller::{Controller, MetadataLog};
+use crate::kafka::controller::{Controller, ControllerSetup};
 use crate::kafka::event::{Act, Event};
+use crate::kafka::raft::RaftDisk;
 use crate::kafka::replication::Disk;
 use crate::kafka::types::{BrokerId, ControllerId, NodeId};
 
@@ -17,16 +18,21 @@ impl World {
         Broker::new(BrokerSetup {
             id,
             rack: self.racks.get(&id).cloned().flatten(),
-            controller: self.config.controller,
+            voters: self.config.controllers.as_slice().into(),
             config: self.broker_config.clone(),
             disk,
             random: self.stream(&format!("broker {id} start {incarnation}")),
         })
     }
 
-    pub(super) fn new_controller(&self, id: ControllerId, log: MetadataLog, incarnation: u32) -> Controller {
-        let random = self.stream(&format!("controller {id} start {incarnation}"));
-        Controller::new(id, self.broker_config.clone(), log, random)
+    pub(super) fn new_controller(&self, id: ControllerId, disk: RaftDisk, incarnation: u32) -> Controller {
+        Controller::new(ControllerSetup {
+            id,
+            voters: self.config.controllers.as_slice().into(),
+            config: self.broker_config.clone(),
+            disk,
+            random: self.stream(&format!("controller {id} start {incarnation}")),
+        })
     }
 
     /// The process is gone at once; its kernel closes its connections.
@@ -73,8 +79,8 @@ impl World {
             (NodeId::Broker(id), Remains::Broker(disk)) => {
                 Machine::Broker(Box::new(self.new_broker(id, *disk, incarnation)))
             }
-            (NodeId::Controller(id), Remains::Controller(log)) => {
-                Machine::Controller(Box::new(self.new_controller(id, *log, incarnation)))
+            (NodeId::Controller(id), Remains::Controller(disk)) => {
+                Machine::Controller(Box::new(self.new_controller(id, *disk, incarnation)))
             }
             _ => return,
         };
@@ -100,7 +106,7 @@ impl World {
         self.tell(Event::Process { node, name, act: Act::Frozen });
     }
 
-    /// What reached the process while it stood still reaches it now, in order.
+    /// What reached the process while it stood still reaches it now, in order; a timer only if it is still set.
     pub(super) fn thaw(&mut self, node: NodeId) {
         let now = self.now;
         let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) else { return };
@@ -114,7 +120,22 @@ impl World {
         process.since = now;
         self.tell(Event::Process { node, name, act: Act::Thawed });
         for arrival in held {
+            if let Arrival::Timer(timer) = &arrival
+                && !self.take_overdue(node, timer)
+            {
+                continue;
+            }
             self.deliver(node, arrival);
         }
+    }
+
+    /// Whether a timer that ran out during a freeze has neither been cancelled nor set anew since.
+    fn take_overdue(&mut self, node: NodeId, timer: &Timer) -> bool {
+        let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) else { return false };
+        let overdue = process.timers.get(timer).is_some_and(|key| !self.queue.contains_key(key));
+        if overdue {
+            process.timers.remove(timer);
+        }
+        overdue
     }
 }

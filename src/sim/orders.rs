@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::command::{Command, Refusal, Target};
+use super::network::{ConnectionId, Packet};
 use super::process::{Machine, Process, ProcessState};
 use super::world::{ADMIN, Entry, World};
 use crate::client::admin::Operation;
@@ -160,11 +161,32 @@ impl World {
 
     fn heal(&mut self, a: &Target, b: &Target) {
         if let (Ok(a), Ok(b)) = (self.find(a), self.find(b)) {
-            for (connection, packet) in self.network.heal(a, b) {
+            let held = self.network.heal(a, b);
+            for (connection, packet) in held.into_iter().chain(self.take_flights(a, b)) {
                 self.transmit(connection, packet);
             }
             self.tell(Event::LinkHealed { a, b });
         }
+    }
+
+    /// What is on its way over a link, in order: it must not overtake what the cut held.
+    fn take_flights(&mut self, a: NodeId, b: NodeId) -> Vec<(ConnectionId, Packet)> {
+        let of_link = |entry: &Entry| match entry {
+            Entry::Packet { connection, .. } => {
+                (connection.client, connection.server) == (a, b)
+                    || (connection.client, connection.server) == (b, a)
+            }
+            _ => false,
+        };
+        let under_way = self.queue.iter().filter(|(_, (_, entry))| of_link(entry)).map(|(key, _)| *key);
+        let keys: Vec<_> = under_way.collect();
+        let mut flights = Vec::with_capacity(keys.len());
+        for key in keys {
+            if let Some((_, Entry::Packet { connection, packet, .. })) = self.queue.remove(&key) {
+                flights.push((connection, packet));
+            }
+        }
+        flights
     }
 
     fn tell_client(
@@ -193,7 +215,7 @@ impl World {
         };
         let known = match target {
             Target::Broker(_) => list(self.racks.keys()),
-            Target::Controller(_) => self.config.controller.to_string(),
+            Target::Controller(_) => list(self.config.controllers.iter()),
             Target::Client(_) => list(self.names.keys().filter(|name| name.as_str() != ADMIN)),
         };
         node.ok_or_else(|| {
@@ -251,7 +273,7 @@ impl World {
             let reason = format!("broker {broker} exists; a dead one is started again");
             return Err(refuse_with(ErrorCode::DuplicateBrokerRegistration, reason));
         }
-        if broker.0 < 0 || broker.0 == self.config.controller.0 {
+        if broker.0 < 0 || self.config.controllers.iter().any(|id| id.0 == broker.0) {
             return Err(refuse_with(ErrorCode::InvalidRequest, format!("{broker} cannot be a broker's id")));
         }
         Ok(())

@@ -2,10 +2,15 @@
 #![cfg(not(target_arch = "wasm32"))]
 
 mod dsl;
+mod invariants;
 
 mod bad_input;
 mod connections;
 mod delivery;
 mod determinism;
 mod groups;
+mod lifecycle;
+mod quorum;
+mod quorum_vector;
 mod replication;
+mod storm;

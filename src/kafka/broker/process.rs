@@ -14,13 +14,16 @@ use super::timer::BrokerTimer;
 use crate::kafka::api_versions;
 use crate::kafka::config::BrokerConfig;
 use crate::kafka::controller::image::ClusterImage;
+use crate::kafka::controller::not_controller;
 use crate::kafka::effects::{Channel, Effect, Effects, Input, Peer, RequestId};
 use crate::kafka::group::{GroupConfig, GroupCoordinator};
 use crate::kafka::network_client::{NetworkClient, NetworkConfig, NetworkEvent};
 use crate::kafka::protocol::{ApiKey, Request, Response};
+use crate::kafka::raft::{RaftClient, RaftDisk, RaftSetup, RaftTimer};
 use crate::kafka::random::Random;
 use crate::kafka::replication::fetcher::Asked;
 use crate::kafka::replication::manager::{Notice, Step};
+use crate::kafka::replication::purgatory::SharedFetch;
 use crate::kafka::replication::{Disk, ReplicaManager};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, NodeId, Topic};
@@ -30,7 +33,6 @@ use crate::kafka::types::{BrokerId, ClientName, ControllerId, NodeId, Topic};
 pub(super) enum Purpose {
     Register,
     Heartbeat,
-    FetchMetadata,
     FetchReplicas { leader: BrokerId, asked: Rc<Asked> },
     AlterPartition,
     CreateTopics(Vec<Topic>),
@@ -42,7 +44,8 @@ pub(super) enum Purpose {
 pub struct BrokerSetup {
     pub id: BrokerId,
     pub rack: Option<String>,
-    pub controller: ControllerId,
+    /// All controllers.
+    pub voters: Rc<[ControllerId]>,
     pub config: Rc<BrokerConfig>,
     pub disk: Disk,
     pub random: Random,
@@ -53,9 +56,10 @@ pub struct Broker {
     pub(super) id: BrokerId,
     pub(super) rack: Option<String>,
     pub(super) incarnation: Uuid,
-    pub(super) controller: ControllerId,
     pub(super) config: Rc<BrokerConfig>,
     pub(super) image: Rc<ClusterImage>,
+    /// This broker's replica of the metadata log.
+    pub(super) raft: RaftClient,
     pub(super) network: NetworkClient<Purpose>,
     pub(super) to_controller: ControllerQueues,
     pub(super) lifecycle: Lifecycle,
@@ -69,7 +73,7 @@ pub struct Broker {
 
 impl Broker {
     pub fn new(setup: BrokerSetup) -> Broker {
-        let BrokerSetup { id, rack, controller, config, disk, mut random } = setup;
+        let BrokerSetup { id, rack, voters, config, disk, mut random } = setup;
         let incarnation = random.uuid();
         let group_config = GroupConfig {
             initial_rebalance_delay_ms: config.group_initial_rebalance_delay_ms,
@@ -90,7 +94,13 @@ impl Broker {
             id,
             rack,
             incarnation,
-            controller,
+            raft: RaftClient::new(RaftSetup {
+                me: id.into(),
+                voters,
+                config: config.quorum,
+                disk: RaftDisk::default(),
+                random: Random::stream(seed, "quorum"),
+            }),
             image: Rc::new(ClusterImage::default()),
             network: NetworkClient::new(name, network, Random::stream(seed, "network")),
             to_controller: ControllerQueues::default(),
@@ -116,6 +126,11 @@ impl Broker {
         &self.image
     }
 
+    /// This broker's replica of the metadata log.
+    pub fn raft(&self) -> &RaftClient {
+        &self.raft
+    }
+
     pub fn replicas(&self) -> &ReplicaManager {
         &self.replicas
     }
@@ -128,9 +143,9 @@ impl Broker {
         self.lifecycle.state()
     }
 
-    /// A broker opens its port once it has caught up with the metadata log.
+    /// A broker opens its port once it is unfenced (`BrokerServer.startup`).
     pub fn is_listening(&self) -> bool {
-        self.lifecycle.state() != BrokerState::Starting
+        self.lifecycle.state() == BrokerState::Running
     }
 
     /// What stays when the process is gone.
@@ -144,7 +159,9 @@ impl Broker {
             Input::Request { id, client, request } => self.on_request(now, id, &client, request, fx),
             Input::Timer(timer) => self.on_timer(now, timer, fx),
             Input::Connected(_) | Input::Disconnected(_) | Input::Response { .. } => {
-                if let Some(event) = self.network.on_input(now, &input, fx) {
+                if !self.with_raft(now, fx, |raft, fx| raft.on_input(now, &input, fx))
+                    && let Some(event) = self.network.on_input(now, &input, fx)
+                {
                     self.on_network(now, event, fx);
                 }
             }
@@ -158,7 +175,7 @@ impl Broker {
             BrokerTimer::Checkpoint,
             now.plus_ms(self.config.replica_high_watermark_checkpoint_interval_ms),
         );
-        self.fetch_metadata(now, fx);
+        self.with_raft(now, fx, |raft, fx| raft.start(now, fx));
         self.communicate(now, fx);
     }
 
@@ -175,7 +192,8 @@ impl Broker {
                 }
             }
             BrokerTimer::Communicate => self.communicate(now, fx),
-            BrokerTimer::FetchMetadata => self.fetch_metadata(now, fx),
+            BrokerTimer::Raft(timer) => self.with_raft(now, fx, |raft, fx| raft.on_timer(now, timer, fx)),
+            BrokerTimer::FindController => self.flush_all(now, fx),
             BrokerTimer::Operation(id) => {
                 self.with_replicas(now, fx, |replicas, step| replicas.expire(id, step))
             }
@@ -208,8 +226,8 @@ impl Broker {
             Request::Produce(produce) => {
                 self.with_replicas(now, fx, |replicas, step| replicas.produce(id, produce, step));
             }
-            Request::Fetch(fetch) => {
-                let fetch = Rc::new(fetch.clone());
+            Request::Fetch(_) => {
+                let fetch = SharedFetch::new(request.clone()).expect("a Fetch request");
                 self.with_replicas(now, fx, |replicas, step| replicas.fetch(id, &fetch, step));
             }
             Request::ListOffsets(request) => fx.respond(id, self.replicas.list_offsets(request, &self.image)),
@@ -233,9 +251,12 @@ impl Broker {
                 fx.respond(id, response);
             }
             Request::CreateTopics(_) | Request::IncrementalAlterConfigs(_) => {
-                self.forward(now, id, client, &request, fx);
+                self.forward(now, id, client, request.clone(), fx);
             }
             Request::AlterPartition(_)
+            | Request::Vote(_)
+            | Request::BeginQuorumEpoch(_)
+            | Request::EndQuorumEpoch(_)
             | Request::Envelope(_)
             | Request::BrokerRegistration(_)
             | Request::BrokerHeartbeat(_)
@@ -245,14 +266,22 @@ impl Broker {
 
     fn on_network(&mut self, now: Time, event: NetworkEvent<Purpose>, fx: &mut Effects<BrokerTimer>) {
         match event {
-            NetworkEvent::Ready(peer) | NetworkEvent::BackoffOver(peer) => self.flush(now, peer, fx),
-            NetworkEvent::Answered { peer, context, response, .. } => {
+            NetworkEvent::Ready(peer) | NetworkEvent::BackoffOver(peer) => {
                 if let NodeId::Controller(_) = peer.node {
-                    self.to_controller.answered(peer.channel);
+                    self.flush(now, peer.channel, fx);
                 }
-                self.on_answer(now, context, &response, fx);
-                self.flush(now, peer, fx);
             }
+            NetworkEvent::Answered { peer, context, response, .. } => match peer.node {
+                NodeId::Controller(id) if not_controller::is_refusal(&response) => {
+                    self.on_refusal(now, id, peer.channel, fx);
+                }
+                NodeId::Controller(_) => {
+                    self.to_controller.answered(peer.channel);
+                    self.on_answer(now, context, &response, fx);
+                    self.flush(now, peer.channel, fx);
+                }
+                _ => self.on_answer(now, context, &response, fx),
+            },
             NetworkEvent::Lost { peer, .. } => self.on_lost(now, peer, fx),
         }
     }
@@ -263,7 +292,6 @@ impl Broker {
             (Purpose::Heartbeat, Response::BrokerHeartbeat(response)) => {
                 self.heartbeat_answered(now, response, fx)
             }
-            (Purpose::FetchMetadata, Response::Fetch(response)) => self.metadata_fetched(now, response, fx),
             (Purpose::FetchReplicas { leader, asked }, Response::Fetch(response)) => {
                 self.with_replicas(now, fx, |replicas, step| {
                     replicas.fetched(leader, &asked, response, step)
@@ -283,6 +311,23 @@ impl Broker {
             }
             (purpose, response) => panic!("{} is no answer to {purpose:?}", response.api().name()),
         }
+    }
+
+    /// Runs a step of the quorum's observer, and applies what it learned to be committed.
+    fn with_raft<R>(
+        &mut self,
+        now: Time,
+        fx: &mut Effects<BrokerTimer>,
+        run: impl FnOnce(&mut RaftClient, &mut Effects<RaftTimer>) -> R,
+    ) -> R {
+        let (leader, mut part) = (self.raft.leader(), Effects::default());
+        let result = run(&mut self.raft, &mut part);
+        fx.absorb(part);
+        self.replay_committed(now, fx);
+        if self.raft.leader() != leader {
+            self.flush_all(now, fx);
+        }
+        result
     }
 
     /// Runs one of the replica manager's steps with what it needs to know.
@@ -314,8 +359,9 @@ impl Broker {
     fn on_notice(&mut self, now: Time, notice: Notice, fx: &mut Effects<BrokerTimer>) {
         match notice {
             Notice::IsrWanted { tp } => {
-                if let Some(partition) = self.replicas.partition(&tp) {
-                    self.alter_partition.submit(self.id, self.lifecycle.epoch(), partition, fx);
+                let Some(partition) = self.replicas.partition(&tp) else { return };
+                if !self.alter_partition.submit(self.id, self.lifecycle.epoch(), partition, fx) {
+                    self.replicas.isr_reverted(&tp);
                 }
             }
             Notice::HighWatermark { tp, offset } => self.on_offsets_committed(now, &tp, offset, fx),

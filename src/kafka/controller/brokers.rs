@@ -10,11 +10,11 @@ use kafka_protocol::messages::{
 
 use super::image::ClusterImage;
 use super::topics::{Cause, partitions_led_by_nobody, partitions_with_in_elr, partitions_with_in_isr};
-use crate::kafka::event::ChangeReason;
+use crate::kafka::event::{ChangeReason, Event};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::metadata_records::{BrokerRegistrationChange, MetadataRecord, RegisterBroker};
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerEpoch, BrokerId, Offset};
+use crate::kafka::types::{BrokerEpoch, BrokerId};
 
 /// When each unfenced broker was last heard (`BrokerHeartbeatTracker`).
 #[derive(Clone, Debug, Default)]
@@ -52,10 +52,18 @@ impl Sessions {
 }
 
 /// The records of a decision, in order, each with what to say about it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Plan {
     pub records: Vec<MetadataRecord>,
     pub cause: Cause,
+    /// What the whole of it is, if it has a name.
+    pub headline: Option<Event>,
+}
+
+impl Plan {
+    fn new(reason: ChangeReason) -> Plan {
+        Plan { cause: Cause::new(reason), ..Plan::default() }
+    }
 }
 
 /// R-REPL-57: a live session under another incarnation keeps its place.
@@ -65,7 +73,6 @@ pub fn register(
     sessions: &mut Sessions,
     now: Time,
     session_timeout_ms: i64,
-    next_offset: Offset,
 ) -> Result<(Plan, BrokerEpoch), ErrorCode> {
     let broker = BrokerId(request.broker_id.0);
     let existing = image.brokers.get(&broker);
@@ -76,14 +83,15 @@ pub fn register(
     {
         return Err(ErrorCode::DuplicateBrokerRegistration);
     }
-    let mut plan = Plan { records: Vec::new(), cause: Cause::new(ChangeReason::UncleanShutdown) };
+    let mut plan = Plan::new(ChangeReason::UncleanShutdown);
     if !same_incarnation {
         let clean = existing.is_some_and(|known| known.epoch.0 == request.previous_broker_epoch);
         clean_up_previous_incarnation(broker, clean, image, &mut plan);
         sessions.remove(broker);
     }
-    // The epoch is the offset of the registration record (R-REPL-51).
-    let new_epoch = BrokerEpoch(next_offset.0 + plan.records.len() as i64);
+    // The epoch is where this write begins: the offset of the registration record, unless an earlier life is cleaned up
+    // before it (R-REPL-51, 56).
+    let new_epoch = BrokerEpoch(image.next_offset.0);
     let epoch = existing.filter(|_| same_incarnation).map_or(new_epoch, |known| known.epoch);
     plan.records.push(MetadataRecord::RegisterBroker(RegisterBroker {
         broker,
@@ -123,7 +131,7 @@ pub fn heartbeat(
     let broker = BrokerId(request.broker_id.0);
     let epoch = BrokerEpoch(request.broker_epoch);
     let known = check_epoch(image, broker, epoch)?;
-    let caught_up = request.current_metadata_offset >= epoch.0;
+    let caught_up = request.current_metadata_offset >= known.registered_at.0;
     let mut plan = Plan::default();
     let fenced = if known.fenced { request.want_fence || !caught_up } else { request.want_fence };
     if known.fenced && !fenced {
@@ -151,7 +159,7 @@ pub fn check_epoch(
 
 /// R-REPL-52: out of every in-sync set first, then fenced, in one write.
 pub fn fence(image: &ClusterImage, broker: BrokerId) -> Plan {
-    let mut plan = Plan { records: Vec::new(), cause: Cause::new(ChangeReason::BrokerFenced) };
+    let mut plan = Plan::new(ChangeReason::BrokerFenced);
     for tp in partitions_with_in_isr(image, broker) {
         let change = super::topics::change_without(image, &tp, broker, false);
         plan.records.extend(change.map(MetadataRecord::PartitionChange));
@@ -162,7 +170,7 @@ pub fn fence(image: &ClusterImage, broker: BrokerId) -> Plan {
 
 /// R-REPL-49: partitions without a leader get another chance when a broker comes back.
 fn unfence(image: &ClusterImage, broker: BrokerId) -> Plan {
-    let mut plan = Plan { records: Vec::new(), cause: Cause::new(ChangeReason::BrokerUnfenced) };
+    let mut plan = Plan::new(ChangeReason::BrokerUnfenced);
     plan.records.extend(registration_change(image, broker, false));
     for tp in partitions_led_by_nobody(image) {
         let change = super::topics::change_with_back(image, &tp, broker);

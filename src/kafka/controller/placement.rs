@@ -140,11 +140,12 @@ pub fn place(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kafka::types::BrokerEpoch;
+    use crate::kafka::types::{BrokerEpoch, Offset};
 
     fn brokers(list: &[(i32, Option<&str>, bool)]) -> BTreeMap<BrokerId, BrokerRegistration> {
         let registration = |rack: Option<&str>, fenced| BrokerRegistration {
             epoch: BrokerEpoch(1),
+            registered_at: Offset(1),
             incarnation: uuid::Uuid::nil(),
             rack: rack.map(str::to_string),
             fenced,

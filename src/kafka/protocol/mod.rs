@@ -103,6 +103,9 @@ apis! {
     CreateTopics = 19, version 7: CreateTopicsRequest -> CreateTopicsResponse;
     InitProducerId = 22, version 5: InitProducerIdRequest -> InitProducerIdResponse;
     IncrementalAlterConfigs = 44, version 1: IncrementalAlterConfigsRequest -> IncrementalAlterConfigsResponse;
+    Vote = 52, version 2: VoteRequest -> VoteResponse;
+    BeginQuorumEpoch = 53, version 1: BeginQuorumEpochRequest -> BeginQuorumEpochResponse;
+    EndQuorumEpoch = 54, version 1: EndQuorumEpochRequest -> EndQuorumEpochResponse;
     AlterPartition = 56, version 3: AlterPartitionRequest -> AlterPartitionResponse;
     Envelope = 58, version 0: EnvelopeRequest -> EnvelopeResponse;
     BrokerRegistration = 62, version 4: BrokerRegistrationRequest -> BrokerRegistrationResponse;

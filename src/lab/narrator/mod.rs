@@ -125,6 +125,10 @@ impl Narrator {
             Event::LinkCut { .. }
             | Event::LinkHealed { .. }
             | Event::CommandRefused { .. }
+            | Event::QuorumCandidate { .. }
+            | Event::QuorumLeaderElected { .. }
+            | Event::QuorumLeaderResigned { .. }
+            | Event::MetadataTruncated { .. }
             | Event::BrokerRegistered { .. }
             | Event::BrokerFenced { .. }
             | Event::BrokerUnfenced { .. }
@@ -179,6 +183,7 @@ impl Narrator {
             | Event::CoordinatorElected { .. }
             | Event::CoordinatorResigned { .. }
             // Packets and routine.
+            | Event::QuorumVoted { .. }
             | Event::BatchSent { .. }
             | Event::Replicated { .. }
             | Event::OffsetCommitted { .. }

@@ -1,4 +1,4 @@
-//! A broker as a column of replicas, and the controller's strip.
+//! A broker as a column of replicas, and a controller's strip.
 
 use yew::prelude::*;
 
@@ -27,7 +27,7 @@ pub fn Broker(props: &BrokerProps) -> Html {
             <div key="head" class="broker-head">
                 <span class="light" aria-hidden="true"></span>
                 <h3>{ format!("broker {}", view.id) }</h3>
-                <span class="dim">
+                <span class="dim" title={view.rack.as_deref().map(str::to_owned)}>
                     { view.rack.as_ref().map(|rack| format!("rack {rack}")).unwrap_or_default() }
                 </span>
                 <span class="state">{ view.state.as_ref() }</span>
@@ -125,7 +125,9 @@ pub fn Controller(props: &ControllerProps) -> Html {
                 <ProcessButtons health={view.health} target={format!("controller {}", view.id)} />
             </div>
             <p key="brokers" class="counts">
-                <span>{ format!("brokers in service {}", sentences::list(&view.unfenced)) }</span>
+                if !view.unfenced.is_empty() {
+                    <span>{ format!("brokers in service {}", sentences::list(&view.unfenced)) }</span>
+                }
                 if !view.fenced.is_empty() {
                     <span class="bad">{ format!("fenced {}", sentences::list(&view.fenced)) }</span>
                 }

@@ -19,7 +19,7 @@ fn a_broker_dies_is_fenced_and_its_leaders_move() {
                 Bad: The controller learns of it only when heartbeats stay away for broker.session.timeout.ms.
             00:39.118  broker 3 fenced: no heartbeat for 9 s (R-REPL-52)
                 Bad: The controller takes it out of every in-sync set and elects new leaders where it led.
-            00:39.118  orders-2: leader 3 -> 1, epoch 9 -> 10; in-sync 1, 2 (R-REPL-42)
+            00:39.118  orders-2: leader moved from broker 3 to broker 1, epoch 9 to 10; in-sync 1, 2 (R-REPL-42)
                 Warn: The leader was fenced; the first in-sync replica in list order that lives leads.
             00:39.118  orders-0: broker 3 left the ISR; in-sync 1, 2 (R-REPL-49)
                 Warn: Its broker was fenced; the leader waits for it no more.
@@ -41,8 +41,8 @@ fn fifty_elections_in_one_moment_are_one_sentence() {
     check_lines(
         &events,
         expect![[r#"
-            00:00.100  orders: 4 leaders elected: 3 -> 2 (4) (R-REPL-42)
-            00:00.100  __consumer_offsets: 50 leaders elected: 3 -> 1 (25), 3 -> 2 (25) (R-REPL-42)
+            00:00.100  orders: 4 leaders moved: broker 3 to broker 2 (4) (R-REPL-42)
+            00:00.100  __consumer_offsets: 50 leaders moved: broker 3 to broker 1 (25), broker 3 to broker 2 (25) (R-REPL-42)
             00:00.100  __consumer_offsets: broker 3 left the ISR of 50 partitions (R-REPL-49)"#]],
     );
 }
@@ -52,11 +52,11 @@ fn a_partition_without_an_in_sync_replica_has_no_leader() {
     check(
         &[(100, elected(tp(2), 3, -1)), (200, elected(tp(2), -1, 3))],
         expect![[r#"
-        00:00.100  orders-2: leader 3 -> none, epoch 9 -> 10; in-sync 1, 2 (R-REPL-42)
-            Bad: No in-sync replica is alive: nothing can be written or read until one returns.
-        00:00.200  orders-2: leader none -> 3, epoch 9 -> 10; in-sync 1, 2 (R-REPL-42)
-            Good: The leader was fenced; the first in-sync replica in list order that lives leads.
-    "#]],
+            00:00.100  orders-2: broker 3 leads no more and none takes over, epoch 9 to 10; in-sync 1, 2 (R-REPL-42)
+                Bad: No in-sync replica is alive: nothing can be written or read until one returns.
+            00:00.200  orders-2: leader moved from none to broker 3, epoch 9 to 10; in-sync 1, 2 (R-REPL-42)
+                Good: The leader was fenced; the first in-sync replica in list order that lives leads.
+        "#]],
     );
 }
 
@@ -137,6 +137,39 @@ fn brokers_register_in_a_rack_and_are_unfenced() {
 }
 
 #[test]
+fn the_quorum_loses_its_leader_and_elects_another() {
+    let (old, new) = (ControllerId(101), ControllerId(102));
+    let epoch = LeaderEpoch(3);
+    check(
+        &[
+            (
+                1,
+                Event::QuorumLeaderElected {
+                    controller: old,
+                    epoch: LeaderEpoch(1),
+                    votes: vec![old],
+                    voters: 1,
+                },
+            ),
+            (2, Event::QuorumCandidate { controller: new, epoch }),
+            (3, Event::QuorumLeaderElected { controller: new, epoch, votes: vec![new, old], voters: 3 }),
+            (4, Event::QuorumLeaderResigned { controller: old, epoch: LeaderEpoch(1), silent_ms: 3000 }),
+            (5, Event::MetadataTruncated { node: NodeId::Controller(old), from: Offset(9), to: Offset(7) }),
+        ],
+        expect![[r#"
+            00:00.002  controller 102 stands for election in epoch 3 (R-CTRL-2)
+                Warn: It has not heard from a leader of the quorum, and a majority would vote for it.
+            00:00.003  controller 102 elected by 2 of 3 votes: it is active from epoch 3 (R-CTRL-4, R-CTRL-10)
+                Good: Every broker in service gets a full session from it, whenever it was heard last.
+            00:00.004  controller 101 resigns in epoch 1: no majority heard for 3 s (R-CTRL-6, R-CTRL-7)
+                Bad: What it had not committed is forgotten; requests that waited for it are refused.
+            00:00.005  controller 101 dropped metadata records 7 to 8 (R-CTRL-5)
+                Warn: No majority had them, so they were never committed.
+        "#]],
+    );
+}
+
+#[test]
 fn processes_stop_in_different_ways() {
     let act = |node, client: &str, act| Event::Process { node, name: name(client), act };
     let joined = Event::JoinSent { client: name("consumer-b"), group: billing() };
@@ -156,7 +189,7 @@ fn processes_stop_in_different_ways() {
             00:00.002  consumer-b crashed without leaving its group (R-CONS-26)
                 Bad: It sends no LeaveGroup: billing waits for its heartbeats until session.timeout.ms has passed.
             00:00.003  controller 101 killed: its connections are reset (R-CTRL-9)
-                Bad: Without a controller nothing is elected, and no in-sync set can change.
+                Bad: While no majority of the controllers is left, no leader is elected and no in-sync set can change.
             00:00.004  broker 2 frozen: its connections stay open and silent
                 Warn: Nobody is told. The others notice by the timeouts of the requests they wait for.
             00:00.005  broker 2 thawed: it goes on where it stood
@@ -241,7 +274,7 @@ fn a_high_watermark_is_told_only_when_records_waited_for_it() {
             (49_000, advanced(offsets_tp(9), 5, 6)),
         ],
         expect![[r#"
-            00:39.391  orders-2: high watermark 59 -> 61 after 9.2 s (R-REPL-12)
+            00:39.391  orders-2: high watermark moved from 59 to 61 after 9.2 s (R-REPL-12)
                 Good: Every in-sync replica has these records; consumers see them now.
         "#]],
     );

@@ -1,0 +1,161 @@
+//! One leader on its own, with requests put into its hands.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
+
+use super::manager::{Disk, Notice, ReplicaManager, Step};
+use super::purgatory::OperationId;
+use crate::kafka::broker::timer::BrokerTimer;
+use crate::kafka::config::BrokerConfig;
+use crate::kafka::controller::image::ClusterImage;
+use crate::kafka::effects::{Channel, Effect, Effects, RequestId};
+use crate::kafka::protocol::metadata_records::{
+    ConfigResource, MetadataRecord, PartitionRecord, RecoveryState, RegisterBroker,
+};
+use crate::kafka::protocol::{ErrorCode, Response};
+use crate::kafka::record::{BatchBuilder, NewRecord};
+use crate::kafka::time::Time;
+use crate::kafka::types::{
+    BrokerEpoch, BrokerId, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicId, TopicPartition,
+};
+
+struct Bench {
+    image: ClusterImage,
+    replicas: ReplicaManager,
+    now: Time,
+}
+
+fn tp() -> TopicPartition {
+    TopicPartition::new(&"t".into(), 0)
+}
+
+fn topic_id() -> TopicId {
+    TopicId(uuid::Uuid::from_u128(7))
+}
+
+fn request() -> RequestId {
+    RequestId { from: NodeId::Client(1), channel: Channel::Main, connection: 1, correlation: 3 }
+}
+
+/// Broker 1 leads t-0 with broker 2; both are in sync; min.insync.replicas is 2.
+fn bench() -> Bench {
+    let mut image = ClusterImage::default();
+    let ids = vec![BrokerId(1), BrokerId(2)];
+    for &broker in &ids {
+        image.replay(&MetadataRecord::RegisterBroker(RegisterBroker {
+            broker,
+            incarnation: uuid::Uuid::nil(),
+            epoch: BrokerEpoch(broker.0.into()),
+            rack: None,
+            fenced: false,
+            in_controlled_shutdown: false,
+        }));
+    }
+    image.replay(&MetadataRecord::Topic { name: "t".into(), id: topic_id() });
+    image.replay(&MetadataRecord::Config {
+        resource: ConfigResource::Topic,
+        name: "t".into(),
+        key: "min.insync.replicas".into(),
+        value: Some("2".into()),
+    });
+    image.replay(&MetadataRecord::Partition(PartitionRecord {
+        partition: 0,
+        topic_id: topic_id(),
+        replicas: ids.clone(),
+        isr: ids,
+        leader: BrokerId(1),
+        recovery: RecoveryState::Recovered,
+        leader_epoch: LeaderEpoch(0),
+        partition_epoch: PartitionEpoch(0),
+    }));
+    let replicas = ReplicaManager::new(BrokerId(1), Rc::new(BrokerConfig::default()), Disk::default());
+    let mut bench = Bench { image, replicas, now: Time::from_ms(1_000) };
+    bench.step(|replicas, step| {
+        let registration = step.image.partition(&tp()).expect("replayed").clone();
+        replicas.apply(&tp(), &registration, step);
+    });
+    bench
+}
+
+impl Bench {
+    fn step(&mut self, run: impl FnOnce(&mut ReplicaManager, &mut Step<'_>)) -> Vec<Effect<BrokerTimer>> {
+        let mut fx = Effects::default();
+        let mut step = Step { now: self.now, image: &self.image, fx: &mut fx };
+        run(&mut self.replicas, &mut step);
+        fx.into_vec()
+    }
+
+    fn produce(&mut self, acks: i16) -> Vec<Effect<BrokerTimer>> {
+        let mut builder = BatchBuilder::new();
+        let timestamp_ms = self.now.wall_ms();
+        builder.append(&NewRecord { timestamp_ms, value: Some(b"hello"), ..NewRecord::default() });
+        let records: Bytes = builder.finish(None).into_bytes();
+        let data = PartitionProduceData::default().with_index(0).with_records(Some(records));
+        let topic = TopicProduceData::default().with_topic_id(topic_id().0).with_partition_data(vec![data]);
+        let produce =
+            ProduceRequest::default().with_acks(acks).with_timeout_ms(30_000).with_topic_data(vec![topic]);
+        self.step(|replicas, step| replicas.produce(request(), &produce, step))
+    }
+
+    fn end(&self) -> Offset {
+        self.replicas.partition(&tp()).expect("applied").log.log_end_offset()
+    }
+}
+
+fn answers(effects: &[Effect<BrokerTimer>]) -> Vec<(ErrorCode, i64)> {
+    let responses = effects.iter().filter_map(|effect| match effect {
+        Effect::Respond { response, .. } => match &**response {
+            Response::Produce(ProduceResponse { responses, .. }) => {
+                Some(responses[0].partition_responses[0].clone())
+            }
+            _ => None,
+        },
+        _ => None,
+    });
+    responses.map(|answer| (ErrorCode::from_code(answer.error_code), answer.base_offset)).collect()
+}
+
+#[test]
+fn ex_2_the_brokers_own_wait_ends_after_the_requests_timeout_and_the_record_stays() {
+    let mut bench = bench();
+    let effects = bench.produce(-1);
+    assert_eq!(answers(&effects), [], "it waits for broker 2 (R-REPL-29)");
+    let deadline = effects.iter().find_map(|effect| match effect {
+        Effect::SetTimer { timer: BrokerTimer::Operation(id), at } => Some((*id, *at)),
+        _ => None,
+    });
+    assert_eq!(deadline, Some((OperationId(0), Time::from_ms(31_000))));
+    bench.now = Time::from_ms(31_000);
+    let effects = bench.step(|replicas, step| replicas.expire(OperationId(0), step));
+    assert_eq!(answers(&effects), [(ErrorCode::RequestTimedOut, 0)], "R-REPL-32");
+    assert_eq!(bench.end(), Offset(1), "the data stays in the log and may still be committed");
+}
+
+#[test]
+fn acks_1_is_answered_at_once_and_acks_0_not_at_all() {
+    let mut bench = bench();
+    assert_eq!(answers(&bench.produce(1)), [(ErrorCode::None, 0)]);
+    let effects = bench.produce(0);
+    assert_eq!(answers(&effects), []);
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::NoResponse(_))), "R-REPL-29");
+    assert_eq!(answers(&bench.produce(2)), [(ErrorCode::InvalidRequiredAcks, -1)], "R-REPL-28");
+    assert_eq!(bench.end(), Offset(2));
+}
+
+#[test]
+fn a_leader_that_loses_its_role_answers_what_waited_with_not_leader_or_follower() {
+    let mut bench = bench();
+    bench.produce(-1);
+    let effects = bench.step(|replicas, step| {
+        let mut registration = (**step.image.partition(&tp()).expect("replayed")).clone();
+        registration.leader = BrokerId(2);
+        registration.leader_epoch = LeaderEpoch(1);
+        registration.partition_epoch = PartitionEpoch(1);
+        replicas.apply(&tp(), &registration, step);
+    });
+    assert_eq!(answers(&effects), [(ErrorCode::NotLeaderOrFollower, 0)], "R-REPL-32");
+    assert!(bench.replicas.take_notices().contains(&Notice::Resigned { tp: tp() }));
+}
