@@ -39,7 +39,7 @@ pub struct Watch {
 
 /// What has been seen of the metadata log.
 #[derive(Default)]
-struct QuorumWatch {
+pub struct QuorumWatch {
     /// The batches below the high watermark of some replica.
     committed: Vec<Mark>,
     leaders: BTreeMap<LeaderEpoch, ControllerId>,
@@ -57,7 +57,7 @@ fn metadata_replicas(c: &Cluster) -> Vec<(NodeId, &RaftClient, Offset)> {
 
 impl QuorumWatch {
     /// R-CTRL-2, R-CTRL-5: one leader an epoch, and what is committed stays as it is.
-    fn fault(&mut self, c: &Cluster) -> Option<String> {
+    pub fn fault(&mut self, c: &Cluster) -> Option<String> {
         for (node, raft, applied) in metadata_replicas(c) {
             if let (QuorumRole::Leader, NodeId::Controller(id)) = (raft.role(), node) {
                 let leader = *self.leaders.entry(raft.epoch()).or_insert(id);

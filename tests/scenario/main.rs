@@ -11,6 +11,7 @@ mod determinism;
 mod groups;
 mod lifecycle;
 mod quorum;
+mod quorum_storm;
 mod quorum_vector;
 mod replication;
 mod storm;
