@@ -9,6 +9,7 @@
 //! - [`client`]: producers, consumers and the administrator, as Kafka's Java clients behave.
 //! - [`sim`]: virtual time, the network and its faults, processes, the trace and the digest.
 //! - [`lab`]: what a person works with. Scenario files, commands, sessions, the narrator, the pace.
+//! - `conformance`: what Apache Kafka recorded, lived again. With the feature `native`.
 //! - [`view`]: a session as a view model, and the words for it.
 //! - `ui`: the page; `api`: the sandbox for JavaScript. Both with the feature `web`.
 
@@ -16,6 +17,8 @@ pub mod kafka;
 pub mod client;
 pub mod sim;
 pub mod lab;
+#[cfg(feature = "native")]
+pub mod conformance;
 pub mod view;
 #[cfg(feature = "web")]
 pub mod api;

@@ -9,10 +9,10 @@ use kafka_protocol::messages::LeaderChangeMessage;
 use kafka_protocol::messages::leader_change_message::Voter;
 use kafka_protocol::protocol::Encodable;
 
-use crate::kafka::log::{AppendError, AppendLimits, Log, Origin};
+use crate::kafka::log::{AppendError, Log, LogConfig, Origin};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::metadata_records::MetadataRecord;
-use crate::kafka::record::{Batch, BatchBuilder, NewRecord};
+use crate::kafka::record::{Batch, BatchBuilder, BatchParameters, NewRecord};
 use crate::kafka::time::Time;
 use crate::kafka::types::{ControllerId, LeaderEpoch, Offset, TopicId};
 
@@ -85,21 +85,25 @@ impl MetadataLog {
         let mut value = BytesMut::new();
         message.encode(&mut value, LEADER_CHANGE_VERSION).expect("every field is of this version");
         let (timestamp_ms, key) = (now.wall_ms(), LEADER_CHANGE_KEY);
-        let mut builder = BatchBuilder::new();
+        let mut builder = BatchBuilder::with(BatchParameters { control: true, ..BatchParameters::default() });
         builder.append(&NewRecord { timestamp_ms, key: Some(key), value: Some(&value), headers: &[] });
-        self.append_batch(now, epoch, builder.finish_control());
+        self.append_batch(now, epoch, builder.build());
     }
 
     fn append_batch(&mut self, now: Time, epoch: LeaderEpoch, batch: Batch) {
-        let limits = AppendLimits { max_message_bytes: i32::MAX, ..AppendLimits::default() };
         let appended =
-            self.log.append_as_leader(now, batch.into_bytes(), epoch, Origin::Coordinator, &limits);
+            self.log.append_as_leader(now, batch.into_bytes(), epoch, Origin::Coordinator, &config());
         appended.expect("the leader writes valid batches");
     }
 
     /// A follower appends what its leader of `epoch` sent.
-    pub fn append_fetched(&mut self, records: Bytes, epoch: LeaderEpoch) -> Result<(), AppendError> {
-        self.log.append_as_follower(records, epoch).map(|_| ())
+    pub fn append_fetched(
+        &mut self,
+        now: Time,
+        records: Bytes,
+        epoch: LeaderEpoch,
+    ) -> Result<(), AppendError> {
+        self.log.append_as_follower(now, records, epoch, &config()).map(|_| ())
     }
 
     /// The batches from `offset` on, committed or not: a replica needs both.
@@ -123,11 +127,11 @@ impl MetadataLog {
     /// Drops what the leader does not have. The log's end before, if it became shorter.
     ///
     /// Panics if committed records were to go.
-    pub fn truncate_to_divergence(&mut self, diverging: (LeaderEpoch, Offset)) -> Option<Offset> {
+    pub fn truncate_to_divergence(&mut self, now: Time, diverging: (LeaderEpoch, Offset)) -> Option<Offset> {
         let from = self.log.log_end_offset();
         let to = self.log.truncation_point(diverging, from);
         assert!(to >= self.log.high_watermark(), "records below the high watermark are committed");
-        self.log.truncate_to(to).then_some(from)
+        self.log.truncate_to(now, to, &config()).then_some(from)
     }
 
     /// Every batch, committed or not.
@@ -145,6 +149,11 @@ impl MetadataLog {
         let replayed = batches.flat_map(decode_batch);
         replayed.filter(|(offset, _)| *offset >= from).collect()
     }
+}
+
+/// A batch of metadata may be of any size.
+fn config() -> LogConfig {
+    LogConfig { max_message_bytes: i32::MAX, ..LogConfig::default() }
 }
 
 fn decode_batch(batch: &Batch) -> Vec<(Offset, Option<MetadataRecord>)> {

@@ -95,9 +95,9 @@ impl RaftClient {
             return false;
         }
         match fetched {
-            Fetched::Diverging(epoch, end) => self.truncate((epoch, end), fx),
+            Fetched::Diverging(epoch, end) => self.truncate(now, (epoch, end), fx),
             Fetched::Records(records) => {
-                if self.log.append_fetched(records, self.epoch).is_err() {
+                if self.log.append_fetched(now, records, self.epoch).is_err() {
                     return false;
                 }
                 if let Some(high_watermark) = high_watermark {
@@ -114,8 +114,8 @@ impl RaftClient {
         true
     }
 
-    fn truncate(&mut self, diverging: (LeaderEpoch, Offset), fx: &mut Effects<RaftTimer>) {
-        if let Some(from) = self.log.truncate_to_divergence(diverging) {
+    fn truncate(&mut self, now: Time, diverging: (LeaderEpoch, Offset), fx: &mut Effects<RaftTimer>) {
+        if let Some(from) = self.log.truncate_to_divergence(now, diverging) {
             fx.event(Event::MetadataTruncated { node: self.me, from, to: self.log.end_offset() });
         }
     }

@@ -1,0 +1,123 @@
+//! Histories that Apache Kafka itself recorded, lived again by the types that the simulation runs.
+//!
+//! One adapter a file of vectors. An adapter only translates: it reads a case, drives the real thing, and compares what
+//! came out, codes and values but no message texts.
+//!
+//! | file | what is compared | left out |
+//! | --- | --- | --- |
+//! | 03 record batches | bytes where the file calls them exact, else every field; checksums, errors, sizes, sequences | nothing |
+//! | 08a producer state | outcome of each step, producers, offsets | nothing |
+//! | 08b transactions | offsets, segments, and what each fetch returns and shows | nothing |
+//! | 08c leader epochs | entries after each step, answers | nothing |
+//! | 08d compaction | every batch and record that each cleaning leaves, and its segment | nothing |
+//! | 08e segments | outcome of each step, segments with their sizes, offsets, lookups by time | nothing |
+//!
+//! **Invariant:** a field that an adapter does not know is an error, so nothing in a file goes unread by accident.
+
+mod values;
+mod history;
+mod record_batches;
+mod producer_state;
+mod transactions;
+mod leader_epochs;
+mod compaction;
+mod segments;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+
+/// Reads a file's text and runs its cases.
+pub type Adapter = fn(&str) -> Result<Report, ConformanceError>;
+
+/// Each file by its name, with what runs it.
+pub const ADAPTERS: [(&str, Adapter); 6] = [
+    ("03_record_batches.json", record_batches::run),
+    ("08a_producer_state.json", producer_state::run),
+    ("08b_transactions_lso.json", transactions::run),
+    ("08c_leader_epochs.json", leader_epochs::run),
+    ("08d_compaction.json", compaction::run),
+    ("08e_segments_retention.json", segments::run),
+];
+
+/// A file that is not what the adapter knows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConformanceError {
+    #[error("{0}")]
+    Json(String),
+    #[error("the header counts {stated} cases, the file holds {found}")]
+    Count { stated: i64, found: i64 },
+}
+
+/// How a file's cases went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    pub file: String,
+    pub cases: i64,
+    pub passed: i64,
+    /// In the file's order.
+    pub failures: Vec<Failure>,
+}
+
+/// A case whose outcome is not Kafka's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The case, and the step in it.
+    pub place: String,
+    pub expected: String,
+    pub got: String,
+}
+
+impl Report {
+    fn new(file: &str) -> Report {
+        Report { file: file.to_owned(), cases: 0, passed: 0, failures: Vec::new() }
+    }
+
+    fn case(&mut self, outcome: Result<(), Failure>) {
+        self.cases += 1;
+        match outcome {
+            Ok(()) => self.passed += 1,
+            Err(failure) => self.failures.push(failure),
+        }
+    }
+
+    /// The report, if the file held as many cases as its header says.
+    fn finish(self, header: &Header) -> Result<Report, ConformanceError> {
+        let stated = header.counts.values().sum();
+        if self.cases == stated {
+            Ok(self)
+        } else {
+            Err(ConformanceError::Count { stated, found: self.cases })
+        }
+    }
+}
+
+/// What every file says about itself.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    #[serde(rename = "kafka_version")]
+    _kafka_version: IgnoredAny,
+    #[serde(rename = "classes")]
+    _classes: IgnoredAny,
+    #[serde(rename = "seed")]
+    _seed: IgnoredAny,
+    #[serde(rename = "how")]
+    _how: IgnoredAny,
+    counts: BTreeMap<String, i64>,
+    /// Only in the file of record batches.
+    corrupt_base_hex: Option<values::Hex>,
+}
+
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, ConformanceError> {
+    serde_json::from_str(text).map_err(|error| ConformanceError::Json(error.to_string()))
+}
+
+fn check<T: PartialEq + Debug>(place: impl FnOnce() -> String, expected: &T, got: &T) -> Result<(), Failure> {
+    if expected == got {
+        return Ok(());
+    }
+    Err(Failure { place: place(), expected: format!("{expected:?}"), got: format!("{got:?}") })
+}
