@@ -10,6 +10,7 @@
 //! - [`sim`]: virtual time, the network and its faults, processes, the trace and the digest.
 //! - [`lab`]: what a person works with. Scenario files, commands, sessions, the narrator, the pace.
 //! - [`view`]: a session as a view model, and the words for it.
+//! - `conformance`: the cluster's rules against what Kafka itself did, file by file. With the feature `native`.
 //! - `ui`: the page; `api`: the sandbox for JavaScript. Both with the feature `web`.
 
 pub mod kafka;
@@ -17,6 +18,8 @@ pub mod client;
 pub mod sim;
 pub mod lab;
 pub mod view;
+#[cfg(feature = "native")]
+pub mod conformance;
 #[cfg(feature = "web")]
 pub mod api;
 #[cfg(feature = "web")]

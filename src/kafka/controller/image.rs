@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use uuid::Uuid;
 
+use super::placement::UsableBroker;
 use crate::kafka::config::TopicConfig;
 use crate::kafka::protocol::metadata_records::{
     ConfigResource, MetadataRecord, PartitionChange, PartitionRecord, RecoveryState, RegisterBroker,
@@ -136,6 +137,17 @@ impl ClusterImage {
     /// A broker that clients are shown (R-REPL-53).
     pub fn is_alive(&self, broker: BrokerId) -> bool {
         self.brokers.get(&broker).is_some_and(|registration| !registration.fenced)
+    }
+
+    /// Brokers that new replicas may be placed on, by id (R-PLACE-2).
+    pub fn usable_brokers(&self) -> Vec<UsableBroker> {
+        let usable = self.brokers.iter().filter(|(_, broker)| !broker.in_controlled_shutdown);
+        let usable = usable.map(|(id, broker)| UsableBroker {
+            id: *id,
+            rack: broker.rack.clone(),
+            fenced: broker.fenced,
+        });
+        usable.collect()
     }
 
     pub fn elr_enabled(&self) -> bool {

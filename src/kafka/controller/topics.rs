@@ -209,7 +209,12 @@ fn placed(
         }
         number => number,
     };
-    let placed = placement::place(&image.brokers, partitions, replication_factor);
+    let placed = placement::place(
+        &image.usable_brokers(),
+        partitions,
+        replication_factor,
+        &mut placement::Draws::InOrder,
+    );
     Ok((partitions, placed.map_err(|error| cannot_replicate(replication_factor, error))?))
 }
 

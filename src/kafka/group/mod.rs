@@ -38,7 +38,7 @@ use super::types::{BrokerId, ClientName, GroupId, LeaderEpoch, MemberId, Offset,
 pub use classic::{ClassicGroup, InitialDelay, Member, PendingMember};
 pub use config::GroupConfig;
 pub use offsets::GroupOffsets;
-pub use partition::{java_hash, partition_for};
+pub use partition::{java_hash, kafka_abs, partition_for};
 pub use shard::{LogRecord, Shard};
 pub use write::coordinator_error;
 

@@ -11,8 +11,16 @@ use std::collections::BTreeMap;
 use crate::source::{Lexeme, Token, tokens};
 
 /// The rooms with their height.
-const ROOMS: [(&str, u8); 7] =
-    [("kafka", 0), ("client", 1), ("sim", 2), ("lab", 3), ("view", 4), ("ui", 5), ("api", 5)];
+const ROOMS: [(&str, u8); 8] = [
+    ("kafka", 0),
+    ("client", 1),
+    ("sim", 2),
+    ("conformance", 3),
+    ("lab", 3),
+    ("view", 4),
+    ("ui", 5),
+    ("api", 5),
+];
 /// Crates of the browser: only in the top rooms and the page's program.
 const BROWSER: [&str; 7] =
     ["web_sys", "js_sys", "wasm_bindgen", "wasm_bindgen_futures", "serde_wasm_bindgen", "yew", "gloo"];

@@ -1,0 +1,28 @@
+//! What Apache Kafka 4.3.1 did, done again: every case of every file of recordings.
+
+use glassbroker::conformance::{Report, Unreadable, coordinator, placement};
+
+/// All `cases` of a file, which is their number, agree with Kafka.
+fn check(run: fn(&str) -> Result<Report, Unreadable>, text: &str, cases: i32) {
+    let report = run(text).expect("the recording can be read");
+    let first: Vec<_> = report.failures.iter().take(5).collect();
+    assert!(first.is_empty(), "{}: {} of {} differ: {first:#?}", report.file, report.failures.len(), cases);
+    assert_eq!((report.cases, report.passed), (cases, cases), "{}", report.file);
+}
+
+#[test]
+fn a_group_lives_where_kafka_keeps_it_r_grp_1() {
+    let text = include_str!("vectors/02_group_coordinator_partition.json");
+    check(coordinator::group_coordinator_partition, text, 113);
+}
+
+#[test]
+fn replicas_are_placed_as_kafkas_draws_have_it_r_place_1_to_5() {
+    check(placement::replica_placement, include_str!("vectors/07a_replica_placement.json"), 70);
+}
+
+#[test]
+fn a_field_that_no_adapter_knows_is_an_error() {
+    let text = include_str!("vectors/07a_replica_placement.json").replace("\"fenced\"", "\"frozen\"");
+    assert!(placement::replica_placement(&text).is_err());
+}
