@@ -1,6 +1,8 @@
 //! What Apache Kafka 4.3.1 did, done again: every case of every file of recordings.
 
-use glassbroker::conformance::{Report, Unreadable, coordinator, placement};
+#![cfg(feature = "native")]
+
+use glassbroker::conformance::{Report, Unreadable, coordinator, election, placement};
 
 /// All `cases` of a file, which is their number, agree with Kafka.
 fn check(run: fn(&str) -> Result<Report, Unreadable>, text: &str, cases: i32) {
@@ -19,6 +21,11 @@ fn a_group_lives_where_kafka_keeps_it_r_grp_1() {
 #[test]
 fn replicas_are_placed_as_kafkas_draws_have_it_r_place_1_to_5() {
     check(placement::replica_placement, include_str!("vectors/07a_replica_placement.json"), 70);
+}
+
+#[test]
+fn leaders_are_elected_and_in_sync_sets_set_as_kafka_does_r_repl_2_3_40_to_47_59() {
+    check(election::leader_election, include_str!("vectors/07b_leader_election.json"), 220);
 }
 
 #[test]

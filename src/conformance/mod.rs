@@ -8,7 +8,10 @@
 use std::fmt::Debug;
 
 pub mod coordinator;
+pub mod election;
 pub mod placement;
+
+mod partition;
 
 /// What one file of recordings came to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -42,6 +42,9 @@ pub struct PartitionRegistration {
     pub isr: Vec<BrokerId>,
     pub elr: Vec<BrokerId>,
     pub last_known_elr: Vec<BrokerId>,
+    /// Replicas that a reassignment takes away in the end, and those that it brings in (R-REPL-58).
+    pub removing: Vec<BrokerId>,
+    pub adding: Vec<BrokerId>,
     pub leader: BrokerId,
     pub recovery: RecoveryState,
     pub leader_epoch: LeaderEpoch,
@@ -55,11 +58,17 @@ impl PartitionRegistration {
             isr: record.isr.clone(),
             elr: Vec::new(),
             last_known_elr: Vec::new(),
+            removing: record.removing.clone(),
+            adding: record.adding.clone(),
             leader: record.leader,
             recovery: record.recovery,
             leader_epoch: record.leader_epoch,
             partition_epoch: record.partition_epoch,
         }
+    }
+
+    pub fn is_reassigning(&self) -> bool {
+        !self.removing.is_empty() || !self.adding.is_empty()
     }
 
     /// R-REPL-2: the partition epoch rises at every change, the leader epoch when the record names a leader.
@@ -69,10 +78,17 @@ impl PartitionRegistration {
             self.leader_epoch.0 += 1;
         }
         self.partition_epoch.0 += 1;
-        self.isr = change.isr.clone().unwrap_or_else(|| std::mem::take(&mut self.isr));
-        self.elr = change.elr.clone().unwrap_or_else(|| std::mem::take(&mut self.elr));
-        self.last_known_elr =
-            change.last_known_elr.clone().unwrap_or_else(|| std::mem::take(&mut self.last_known_elr));
+        let set = |field: &mut Vec<BrokerId>, new: &Option<Vec<BrokerId>>| {
+            if let Some(new) = new {
+                field.clone_from(new);
+            }
+        };
+        set(&mut self.replicas, &change.replicas);
+        set(&mut self.isr, &change.isr);
+        set(&mut self.elr, &change.elr);
+        set(&mut self.last_known_elr, &change.last_known_elr);
+        set(&mut self.removing, &change.removing);
+        set(&mut self.adding, &change.adding);
         self.recovery = change.recovery.unwrap_or(self.recovery);
     }
 }
@@ -161,10 +177,12 @@ impl ClusterImage {
         TopicConfig::effective(own, &self.cluster_config).expect("the controller lets only valid configs in")
     }
 
-    /// min(min.insync.replicas, replication factor) (R-REPL-13).
-    pub fn effective_min_isr(&self, tp: &TopicPartition) -> i32 {
-        let replicas = self.partition(tp).map_or(1, |partition| partition.replicas.len() as i32);
-        self.topic_config(&tp.topic).min_insync_replicas.min(replicas)
+    /// min(min.insync.replicas, replication factor), as the controller counts it: by the topic's first partition
+    /// (R-REPL-13, 45).
+    pub fn effective_min_isr(&self, topic: &Topic) -> i32 {
+        let first = self.topics.get(topic).and_then(|topic| topic.partitions.first());
+        let replicas = first.map_or(1, |partition| partition.replicas.len() as i32);
+        self.topic_config(topic).min_insync_replicas.min(replicas)
     }
 
     pub fn replay(&mut self, record: &MetadataRecord) {

@@ -10,6 +10,7 @@ pub mod image;
 pub mod metadata_log;
 pub mod partition_change;
 pub mod placement;
+pub mod reassignment;
 
 mod alter_partition;
 mod brokers;

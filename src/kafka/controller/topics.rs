@@ -59,7 +59,7 @@ fn builder<'a>(
     let topic_id = image.topic(&tp.topic)?.id;
     let mut builder =
         PartitionChangeBuilder::new(image.partition(tp)?, topic_id, tp.partition, is_acceptable);
-    builder.min_isr = image.effective_min_isr(tp);
+    builder.min_isr = image.effective_min_isr(&tp.topic);
     builder.elr_enabled = image.elr_enabled();
     Some(builder)
 }
@@ -74,7 +74,7 @@ pub fn change_without(
     let is_acceptable = |id: BrokerId| id != broker && image.is_active(id);
     let mut builder = builder(image, tp, &is_acceptable)?;
     builder.target_isr.retain(|id| *id != broker);
-    builder.unclean_shutdown = unclean_shutdown.then_some(broker);
+    builder.unclean_shutdown = unclean_shutdown.then_some(broker).into_iter().collect();
     builder.build()
 }
 
@@ -92,12 +92,11 @@ pub fn change_with_back(
 pub fn change_to_isr(
     image: &ClusterImage,
     tp: &TopicPartition,
-    mut isr: Vec<BrokerId>,
+    isr: Vec<BrokerId>,
     recovery: RecoveryState,
 ) -> Option<PartitionChange> {
     let is_acceptable = |id: BrokerId| image.is_active(id);
     let mut builder = builder(image, tp, &is_acceptable)?;
-    isr.sort();
     builder.target_isr = isr;
     builder.target_recovery = recovery;
     builder.build()
@@ -164,6 +163,8 @@ pub fn create_topic(
             topic_id: id,
             replicas,
             isr,
+            removing: Vec::new(),
+            adding: Vec::new(),
             leader,
             recovery: RecoveryState::Recovered,
             leader_epoch: LeaderEpoch(0),
