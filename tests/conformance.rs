@@ -2,7 +2,7 @@
 
 #![cfg(feature = "native")]
 
-use glassbroker::conformance::{Report, Unreadable, coordinator, election, placement};
+use glassbroker::conformance::{Report, Unreadable, controller, coordinator, election, placement};
 
 /// All `cases` of a file, which is their number, agree with Kafka.
 fn check(run: fn(&str) -> Result<Report, Unreadable>, text: &str, cases: i32) {
@@ -26,6 +26,11 @@ fn replicas_are_placed_as_kafkas_draws_have_it_r_place_1_to_5() {
 #[test]
 fn leaders_are_elected_and_in_sync_sets_set_as_kafka_does_r_repl_2_3_40_to_47_59() {
     check(election::leader_election, include_str!("vectors/07b_leader_election.json"), 220);
+}
+
+#[test]
+fn a_controllers_histories_are_kafkas_r_repl_25_49_50_52_55_56_58_60() {
+    check(controller::controller_scripts, include_str!("vectors/07c_controller_scripts.json"), 48);
 }
 
 #[test]

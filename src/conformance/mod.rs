@@ -7,6 +7,7 @@
 
 use std::fmt::Debug;
 
+pub mod controller;
 pub mod coordinator;
 pub mod election;
 pub mod placement;

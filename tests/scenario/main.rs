@@ -3,6 +3,7 @@
 
 mod dsl;
 
+mod administration;
 mod bad_input;
 mod connections;
 mod delivery;

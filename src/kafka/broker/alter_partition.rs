@@ -68,6 +68,11 @@ impl AlterPartitionManager {
         self.pending.insert(tp, Pending { topic_id: partition.topic_id, data });
     }
 
+    /// The partition is not here any more.
+    pub fn forget(&mut self, tp: &TopicPartition) {
+        self.pending.remove(tp);
+    }
+
     pub fn wake(&mut self) {
         self.resting = false;
     }

@@ -94,7 +94,7 @@ impl Broker {
             image: Rc::new(ClusterImage::default()),
             network: NetworkClient::new(name, network, Random::stream(seed, "network")),
             to_controller: ControllerQueues::default(),
-            lifecycle: Lifecycle::default(),
+            lifecycle: Lifecycle::new(disk.clean_shutdown),
             replicas: ReplicaManager::new(id, config.clone(), disk),
             groups: GroupCoordinator::new(id, group_config, Random::stream(seed, "member ids")),
             alter_partition: AlterPartitionManager::default(),
@@ -135,7 +135,8 @@ impl Broker {
 
     /// What stays when the process is gone.
     pub fn into_disk(self) -> Disk {
-        self.replicas.into_disk()
+        let clean_shutdown = self.lifecycle.clean_shutdown();
+        Disk { clean_shutdown, ..self.replicas.into_disk() }
     }
 
     pub fn handle(&mut self, now: Time, input: Input<BrokerTimer>, fx: &mut Effects<BrokerTimer>) {
@@ -175,6 +176,7 @@ impl Broker {
                 }
             }
             BrokerTimer::Communicate => self.communicate(now, fx),
+            BrokerTimer::ShutDown => self.shut_down(fx),
             BrokerTimer::FetchMetadata => self.fetch_metadata(now, fx),
             BrokerTimer::Operation(id) => {
                 self.with_replicas(now, fx, |replicas, step| replicas.expire(id, step))
@@ -232,7 +234,13 @@ impl Broker {
                 let response = self.init_producer_id(now, request, fx);
                 fx.respond(id, response);
             }
-            Request::CreateTopics(_) | Request::IncrementalAlterConfigs(_) => {
+            Request::CreateTopics(_)
+            | Request::DeleteTopics(_)
+            | Request::CreatePartitions(_)
+            | Request::IncrementalAlterConfigs(_)
+            | Request::ElectLeaders(_)
+            | Request::AlterPartitionReassignments(_)
+            | Request::ListPartitionReassignments(_) => {
                 self.forward(now, id, client, &request, fx);
             }
             Request::AlterPartition(_)
@@ -355,6 +363,11 @@ const BROKER_APIS: &[ApiKey] = &[
     ApiKey::SyncGroup,
     ApiKey::ApiVersions,
     ApiKey::CreateTopics,
+    ApiKey::DeleteTopics,
     ApiKey::InitProducerId,
+    ApiKey::CreatePartitions,
+    ApiKey::ElectLeaders,
     ApiKey::IncrementalAlterConfigs,
+    ApiKey::AlterPartitionReassignments,
+    ApiKey::ListPartitionReassignments,
 ];

@@ -10,6 +10,8 @@ pub enum BrokerTimer {
     Network(NetworkTimer),
     /// The next registration attempt or heartbeat is due.
     Communicate,
+    /// The controller has let this broker wait too long with its shutdown.
+    ShutDown,
     /// The next fetch of the metadata log is due.
     FetchMetadata,
     /// A request in the purgatory has waited long enough.

@@ -14,6 +14,12 @@ pub const BROKER_KEYS: &[Key] = &[
         doc: "Whether a client that asks for an unknown topic has it created.",
     },
     Key {
+        name: "auto.leader.rebalance.enable",
+        default: "true",
+        kind: Kind::Boolean,
+        doc: "Whether leaders move back to the first replica of their partition by themselves.",
+    },
+    Key {
         name: "broker.heartbeat.interval.ms",
         default: "2000",
         kind: Kind::int_from(1),
@@ -26,10 +32,22 @@ pub const BROKER_KEYS: &[Key] = &[
         doc: "A broker that is silent for longer is fenced.",
     },
     Key {
+        name: "controlled.shutdown.enable",
+        default: "true",
+        kind: Kind::Boolean,
+        doc: "Whether a broker that is stopped gives its leaderships away first.",
+    },
+    Key {
         name: "default.replication.factor",
         default: "1",
         kind: Kind::int_from(1),
         doc: "Replicas of a topic that is created without saying how many.",
+    },
+    Key {
+        name: "delete.topic.enable",
+        default: "true",
+        kind: Kind::Boolean,
+        doc: "Whether topics can be deleted.",
     },
     Key {
         name: "group.initial.rebalance.delay.ms",
@@ -54,6 +72,12 @@ pub const BROKER_KEYS: &[Key] = &[
         default: "6000",
         kind: Kind::int_from(1),
         doc: "The shortest session.timeout.ms a member may ask for.",
+    },
+    Key {
+        name: "leader.imbalance.check.interval.seconds",
+        default: "300",
+        kind: Kind::long_from(1),
+        doc: "How often the controller looks for leaders that are not the first replica of their partition.",
     },
     Key {
         name: "min.insync.replicas",
@@ -133,18 +157,26 @@ pub const BROKER_KEYS: &[Key] = &[
         kind: Kind::int_from(1),
         doc: "How long a broker waits for an answer of another node.",
     },
+    Key {
+        name: "unclean.leader.election.enable",
+        default: "false",
+        kind: Kind::Boolean,
+        doc: "The cluster's value for topics that set none of their own.",
+    },
+    Key {
+        name: "unclean.leader.election.interval.ms",
+        default: "300000",
+        kind: Kind::long_from(1),
+        doc: "How often the controller looks for partitions without a leader that may have an unclean one.",
+    },
 ];
 
 /// Broker configs that Kafka knows and that have no effect here yet.
 pub const BROKER_NOT_MODELLED: &[&str] = &[
-    "auto.leader.rebalance.enable",
     "compression.type",
-    "controlled.shutdown.enable",
     "controller.quorum.election.timeout.ms",
     "controller.quorum.fetch.timeout.ms",
-    "delete.topic.enable",
     "fetch.max.bytes",
-    "leader.imbalance.check.interval.seconds",
     "log.cleaner.backoff.ms",
     "log.cleanup.policy",
     "log.flush.interval.messages",
@@ -162,13 +194,18 @@ pub const BROKER_NOT_MODELLED: &[&str] = &[
     "replica.selector.class",
     "transaction.state.log.num.partitions",
     "transaction.state.log.replication.factor",
-    "unclean.leader.election.enable",
 ];
 
 /// Broker configs with their types; one value for the whole cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokerConfig {
     pub auto_create_topics: bool,
+    pub auto_leader_rebalance: bool,
+    pub controlled_shutdown: bool,
+    pub delete_topics: bool,
+    pub leader_imbalance_check_interval_ms: i64,
+    pub unclean_leader_election: bool,
+    pub unclean_leader_election_interval_ms: i64,
     pub heartbeat_interval_ms: i64,
     pub session_timeout_ms: i64,
     pub default_replication_factor: i16,
@@ -204,6 +241,14 @@ impl BrokerConfig {
         })?;
         Ok(BrokerConfig {
             auto_create_topics: v.boolean("auto.create.topics.enable"),
+            auto_leader_rebalance: v.boolean("auto.leader.rebalance.enable"),
+            controlled_shutdown: v.boolean("controlled.shutdown.enable"),
+            delete_topics: v.boolean("delete.topic.enable"),
+            leader_imbalance_check_interval_ms: v
+                .integer("leader.imbalance.check.interval.seconds")
+                .saturating_mul(1000),
+            unclean_leader_election: v.boolean("unclean.leader.election.enable"),
+            unclean_leader_election_interval_ms: v.integer("unclean.leader.election.interval.ms"),
             heartbeat_interval_ms: v.integer("broker.heartbeat.interval.ms"),
             session_timeout_ms: v.integer("broker.session.timeout.ms"),
             default_replication_factor,

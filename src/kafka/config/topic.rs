@@ -36,6 +36,12 @@ pub const TOPIC_KEYS: &[Key] = &[
         kind: Kind::long_from(0),
         doc: "How far a record's timestamp may lie in the future.",
     },
+    Key {
+        name: "unclean.leader.election.enable",
+        default: "false",
+        kind: Kind::Boolean,
+        doc: "Whether rather than none a replica leads that may lack committed records.",
+    },
 ];
 
 /// Topic configs that Kafka knows and that have no effect here yet. The controller checks and keeps them.
@@ -60,7 +66,6 @@ pub const TOPIC_NOT_MODELLED: &[Key] = &[
     other("segment.index.bytes", "10485760", Kind::int_from(4)),
     other("segment.jitter.ms", "0", Kind::long_from(0)),
     other("segment.ms", "604800000", Kind::long_from(1)),
-    other("unclean.leader.election.enable", "false", Kind::Boolean),
 ];
 
 const fn other(name: &'static str, default: &'static str, kind: Kind) -> Key {

@@ -218,6 +218,10 @@ impl ClusterImage {
                     Rc::make_mut(partition).merge(change);
                 }
             }
+            MetadataRecord::RemoveTopic { id } => {
+                self.topics.retain(|_, topic| topic.id != *id);
+                self.names.remove(id);
+            }
             MetadataRecord::Config { resource, name, key, value } => {
                 self.replay_config(*resource, name, key, value.as_deref());
             }

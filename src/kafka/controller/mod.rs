@@ -11,12 +11,16 @@ pub mod metadata_log;
 pub mod partition_change;
 pub mod placement;
 pub mod reassignment;
+pub mod partitions;
+pub mod alter_partition;
+pub mod brokers;
+pub mod elections;
+pub mod reassignments;
+pub mod topics;
 
-mod alter_partition;
-mod brokers;
+mod admin;
 mod events;
 mod process;
-mod topics;
 
 pub use metadata_log::MetadataLog;
 pub use process::{Controller, ControllerTimer, METADATA_TOPIC_ID};

@@ -10,6 +10,8 @@ use super::alter_partition;
 use super::brokers::{self, Plan, Sessions};
 use super::image::ClusterImage;
 use super::metadata_log::{MetadataLog, QUORUM_EPOCH};
+use super::partitions::Basis;
+use super::reassignments;
 use super::topics::{self, Cause};
 use crate::kafka::api_versions;
 use crate::kafka::config::BrokerConfig;
@@ -32,6 +34,10 @@ pub enum ControllerTimer {
     CheckSessions,
     /// A fetch of the metadata log that found nothing has waited long enough.
     FetchDeadline(RequestId),
+    /// Looks for leaders that are not the first of their replica list.
+    BalanceLeaders,
+    /// Looks for partitions without a leader that may have one from outside the in-sync set.
+    ElectUncleanly,
 }
 
 /// A broker's fetch of the metadata log that waits for the next record.
@@ -45,10 +51,10 @@ struct ParkedFetch {
 #[derive(Clone, Debug)]
 pub struct Controller {
     id: ControllerId,
-    config: Rc<BrokerConfig>,
-    image: ClusterImage,
-    log: MetadataLog,
-    sessions: Sessions,
+    pub(super) config: Rc<BrokerConfig>,
+    pub(super) image: ClusterImage,
+    pub(super) log: MetadataLog,
+    pub(super) sessions: Sessions,
     parked: Vec<ParkedFetch>,
     random: Random,
 }
@@ -93,8 +99,14 @@ impl Controller {
             Input::Timer(ControllerTimer::FetchDeadline(id)) => {
                 self.answer_parked(|parked| parked.request == id, fx)
             }
+            Input::Timer(ControllerTimer::BalanceLeaders) => self.balance_leaders(now, fx),
+            Input::Timer(ControllerTimer::ElectUncleanly) => self.elect_uncleanly(now, fx),
             Input::Connected(_) | Input::Disconnected(_) | Input::Response { .. } => {}
         }
+    }
+
+    pub(super) fn basis(&self) -> Basis<'_> {
+        Basis { image: &self.image, config: &self.config }
     }
 
     fn start(&mut self, now: Time, fx: &mut Effects<ControllerTimer>) {
@@ -104,9 +116,10 @@ impl Controller {
         }
         // R-CTRL-10: every unfenced broker gets a full session from the controller that has become active.
         for (id, broker) in self.image.brokers.iter().filter(|(_, broker)| !broker.fenced) {
-            self.sessions.touch(*id, broker.epoch, now);
+            self.sessions.touch(*id, broker.epoch, now, Offset::UNKNOWN);
         }
         fx.set_timer(ControllerTimer::CheckSessions, now.plus_ms(self.session_check_ms()));
+        self.schedule_elections(now, fx);
     }
 
     fn session_check_ms(&self) -> i64 {
@@ -117,7 +130,7 @@ impl Controller {
         while let Some((broker, silent_ms)) = self.sessions.take_expired(now, self.config.session_timeout_ms)
         {
             fx.event(Event::BrokerFenced { broker, silent_ms });
-            let plan = brokers::fence(&self.image, broker);
+            let plan = brokers::fence(broker, ChangeReason::BrokerFenced, self.basis());
             self.write(now, plan, fx);
         }
         fx.set_timer(ControllerTimer::CheckSessions, now.plus_ms(self.session_check_ms()));
@@ -146,7 +159,12 @@ impl Controller {
             Request::BrokerHeartbeat(request) => self.heartbeat(now, request, fx).into(),
             Request::AlterPartition(request) => self.alter_partition(now, request, fx).into(),
             Request::CreateTopics(request) => self.create_topics(now, request, fx).into(),
+            Request::DeleteTopics(request) => self.delete_topics(now, request, fx).into(),
+            Request::CreatePartitions(request) => self.create_partitions(now, request, fx).into(),
             Request::IncrementalAlterConfigs(request) => self.alter_configs(now, request, fx).into(),
+            Request::ElectLeaders(request) => self.elect_leaders(now, request, fx).into(),
+            Request::AlterPartitionReassignments(request) => self.reassign(now, request, fx).into(),
+            Request::ListPartitionReassignments(request) => reassignments::list(request, self.basis()).into(),
             Request::AllocateProducerIds(request) => self.allocate_producer_ids(now, request, fx).into(),
             Request::Envelope(request) => self.open_envelope(now, request, fx).into(),
             _ => return None,
@@ -159,10 +177,8 @@ impl Controller {
         request: &m::BrokerRegistrationRequest,
         fx: &mut Effects<ControllerTimer>,
     ) -> m::BrokerRegistrationResponse {
-        let session_timeout_ms = self.config.session_timeout_ms;
-        let next_offset = self.log.end_offset();
-        let outcome =
-            brokers::register(request, &self.image, &mut self.sessions, now, session_timeout_ms, next_offset);
+        let basis = Basis { image: &self.image, config: &self.config };
+        let outcome = brokers::register(request, basis, &mut self.sessions, now, self.log.end_offset());
         let outcome = outcome.map(|(plan, epoch)| {
             self.write(now, plan, fx);
             epoch
@@ -176,9 +192,11 @@ impl Controller {
         request: &m::BrokerHeartbeatRequest,
         fx: &mut Effects<ControllerTimer>,
     ) -> m::BrokerHeartbeatResponse {
-        match brokers::heartbeat(request, &self.image, &mut self.sessions, now) {
-            Ok((plan, response)) => {
+        let basis = Basis { image: &self.image, config: &self.config };
+        match brokers::heartbeat(request, basis, &mut self.sessions, now) {
+            Ok((plan, standing, response)) => {
                 self.write(now, plan, fx);
+                self.tell_shutdown(request, standing, fx);
                 response
             }
             Err(error) => m::BrokerHeartbeatResponse::default().with_error_code(error.code()),
@@ -220,20 +238,14 @@ impl Controller {
             return alter_partition::refused(number, ErrorCode::UnknownTopicId);
         };
         let tp = TopicPartition::new(&topic.name, number);
-        let partition = self.image.partition(&tp).map(|partition| &**partition);
-        let isr = match alter_partition::validate(sender, partition, wanted, &self.image) {
-            Ok(isr) => isr,
-            Err(error) => {
-                fx.event(Event::IsrChangeRefused { tp, broker: sender, error });
-                return alter_partition::refused(number, error);
-            }
-        };
-        let recovery = alter_partition::recovery_state(wanted.leader_recovery_state);
-        let change = topics::change_to_isr(&self.image, &tp, isr, recovery);
+        let (change, answer) = alter_partition::decide(sender, &tp, wanted, self.basis());
+        if answer.error_code != 0 && change.is_none() {
+            let error = ErrorCode::from_code(answer.error_code);
+            fx.event(Event::IsrChangeRefused { tp, broker: sender, error });
+        }
         let records = change.into_iter().map(MetadataRecord::PartitionChange).collect();
         self.write(now, Plan { records, cause: Cause::new(ChangeReason::LeaderRequest) }, fx);
-        let partition = self.image.partition(&tp).expect("validated above");
-        alter_partition::accepted(number, partition)
+        answer
     }
 
     fn create_topics(
@@ -318,7 +330,7 @@ impl Controller {
         let Ok((request, correlation)) = crate::kafka::envelope::open(envelope.request_data.clone()) else {
             return failed(ErrorCode::InvalidRequest);
         };
-        if !matches!(request.api(), ApiKey::CreateTopics | ApiKey::IncrementalAlterConfigs) {
+        if !FORWARDED_APIS.contains(&request.api()) {
             return failed(ErrorCode::InvalidRequest);
         }
         let Some(response) = self.answer(now, &request, fx) else { return failed(ErrorCode::InvalidRequest) };
@@ -379,7 +391,7 @@ impl Controller {
     }
 
     /// Appends the plan's records, replays them, tells what they changed and wakes the brokers' fetches.
-    fn write(&mut self, now: Time, plan: Plan, fx: &mut Effects<ControllerTimer>) {
+    pub(super) fn write(&mut self, now: Time, plan: Plan, fx: &mut Effects<ControllerTimer>) {
         if plan.records.is_empty() {
             return;
         }
@@ -414,11 +426,27 @@ fn bootstrap_records() -> Vec<MetadataRecord> {
 /// `__cluster_metadata` has a fixed id.
 pub const METADATA_TOPIC_ID: TopicId = TopicId(uuid::Uuid::from_u128(1));
 
+/// What a broker passes on for its clients.
+const FORWARDED_APIS: &[ApiKey] = &[
+    ApiKey::CreateTopics,
+    ApiKey::DeleteTopics,
+    ApiKey::CreatePartitions,
+    ApiKey::IncrementalAlterConfigs,
+    ApiKey::ElectLeaders,
+    ApiKey::AlterPartitionReassignments,
+    ApiKey::ListPartitionReassignments,
+];
+
 const CONTROLLER_APIS: &[ApiKey] = &[
     ApiKey::Fetch,
     ApiKey::ApiVersions,
     ApiKey::CreateTopics,
+    ApiKey::DeleteTopics,
+    ApiKey::CreatePartitions,
+    ApiKey::ElectLeaders,
     ApiKey::IncrementalAlterConfigs,
+    ApiKey::AlterPartitionReassignments,
+    ApiKey::ListPartitionReassignments,
     ApiKey::AlterPartition,
     ApiKey::Envelope,
     ApiKey::BrokerRegistration,

@@ -108,6 +108,9 @@ pub enum MetadataRecord {
         value: Option<String>,
     },
     PartitionChange(PartitionChange),
+    RemoveTopic {
+        id: TopicId,
+    },
     FeatureLevel {
         name: String,
         level: i16,
@@ -128,6 +131,7 @@ impl MetadataRecord {
             MetadataRecord::Partition(_) => (3, 2),
             MetadataRecord::Config { .. } => (4, 0),
             MetadataRecord::PartitionChange(_) => (5, 2),
+            MetadataRecord::RemoveTopic { .. } => (9, 0),
             MetadataRecord::FeatureLevel { .. } => (12, 0),
             MetadataRecord::ProducerIds { .. } => (15, 0),
             MetadataRecord::BrokerRegistrationChange(change) => {
@@ -159,6 +163,10 @@ impl MetadataRecord {
                 w.tags(&[]);
             }
             MetadataRecord::PartitionChange(record) => encode_partition_change(&mut w, record),
+            MetadataRecord::RemoveTopic { id } => {
+                w.uuid(id.0);
+                w.tags(&[]);
+            }
             MetadataRecord::FeatureLevel { name, level } => {
                 w.compact_string(name);
                 w.i16(*level);
@@ -193,6 +201,11 @@ impl MetadataRecord {
             (3, 2) => MetadataRecord::Partition(decode_partition(&mut r)?),
             (4, 0) => decode_config(&mut r)?,
             (5, 2) => MetadataRecord::PartitionChange(decode_partition_change(&mut r)?),
+            (9, 0) => {
+                let id = TopicId(r.uuid()?);
+                r.tags()?;
+                MetadataRecord::RemoveTopic { id }
+            }
             (12, 0) => {
                 let (name, level) = (r.compact_string()?, r.i16()?);
                 r.tags()?;
@@ -460,6 +473,7 @@ mod tests {
             in_controlled_shutdown: true,
         };
         check(MetadataRecord::BrokerRegistrationChange(fenced));
+        check(MetadataRecord::RemoveTopic { id: topic_id });
         check(MetadataRecord::FeatureLevel { name: "metadata.version".into(), level: 30 });
         check(MetadataRecord::ProducerIds {
             broker: BrokerId(1),

@@ -101,8 +101,13 @@ apis! {
     SyncGroup = 14, version 5: SyncGroupRequest -> SyncGroupResponse;
     ApiVersions = 18, version 4: ApiVersionsRequest -> ApiVersionsResponse;
     CreateTopics = 19, version 7: CreateTopicsRequest -> CreateTopicsResponse;
+    DeleteTopics = 20, version 6: DeleteTopicsRequest -> DeleteTopicsResponse;
     InitProducerId = 22, version 5: InitProducerIdRequest -> InitProducerIdResponse;
+    CreatePartitions = 37, version 3: CreatePartitionsRequest -> CreatePartitionsResponse;
+    ElectLeaders = 43, version 2: ElectLeadersRequest -> ElectLeadersResponse;
     IncrementalAlterConfigs = 44, version 1: IncrementalAlterConfigsRequest -> IncrementalAlterConfigsResponse;
+    AlterPartitionReassignments = 45, version 1: AlterPartitionReassignmentsRequest -> AlterPartitionReassignmentsResponse;
+    ListPartitionReassignments = 46, version 0: ListPartitionReassignmentsRequest -> ListPartitionReassignmentsResponse;
     AlterPartition = 56, version 3: AlterPartitionRequest -> AlterPartitionResponse;
     Envelope = 58, version 0: EnvelopeRequest -> EnvelopeResponse;
     BrokerRegistration = 62, version 4: BrokerRegistrationRequest -> BrokerRegistrationResponse;

@@ -92,6 +92,14 @@ impl Leader {
         Leader { epoch_start_offset, remotes, isr: IsrState::Committed(registration.isr.clone()) }
     }
 
+    /// A reassignment brings followers and takes some away; of those that come nothing is known (R-REPL-58).
+    pub fn set_replicas(&mut self, me: BrokerId, replicas: &[BrokerId], now: Time) {
+        self.remotes.retain(|id, _| replicas.contains(id));
+        for id in replicas.iter().filter(|id| **id != me) {
+            self.remotes.entry(*id).or_insert_with(|| Remote::new(now, false));
+        }
+    }
+
     /// The controller's word on the in-sync set ends whatever was on its way.
     pub fn commit_isr(&mut self, isr: Vec<BrokerId>) {
         self.isr = IsrState::Committed(isr);

@@ -89,6 +89,7 @@ impl Partition {
         let new_epoch = registration.leader_epoch > self.leader_epoch;
         self.adopt(registration);
         if !new_epoch && let Role::Leader(leader) = &mut self.role {
+            leader.set_replicas(me, &registration.replicas, now);
             leader.commit_isr(registration.isr.clone());
             return false;
         }

@@ -193,9 +193,11 @@ impl ReplicaManager {
         let (response, image) = (&mut produce.response, step.image);
         produce.pending.retain(|pending| {
             let partition = partitions.get(&pending.tp);
-            let outcome = partition.map_or(Some(ErrorCode::NotLeaderOrFollower), |partition| {
-                partition.acks_all_outcome(pending.leader_epoch, pending.required)
-            });
+            let outcome = match partition {
+                Some(partition) => partition.acks_all_outcome(pending.leader_epoch, pending.required),
+                None if image.partition(&pending.tp).is_some() => Some(ErrorCode::NotLeaderOrFollower),
+                None => Some(ErrorCode::UnknownTopicOrPartition),
+            };
             if let Some(error) = outcome {
                 settle(response, pending, error, image);
             }
