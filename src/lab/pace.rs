@@ -3,10 +3,11 @@
 //! A batch flies for 20 to 60 ms and a session lasts 45 s; no fixed speed shows both. Automatic speed looks at what is
 //! under way and asks what is *new*. Right after a change (the page opens, a broker dies, a leader is elected), while
 //! group or cluster requests fly, and when traffic begins after a silence, a flight takes long enough for the eye.
-//! Traffic that just goes on becomes background within a second and runs four times slower than a real cluster.
-//! While a rebalance only waits for its members time is real. While someone is missing and nobody has noticed yet (a
-//! session that runs out) it is quicker than real, and while nothing but timers and empty fetches is left it is fast,
-//! slowing down again as the next thing worth seeing comes near.
+//! Traffic that just goes on becomes background within half a second and runs four times slower than a real cluster.
+//! While a rebalance only waits for its members time is twice as quick. While someone is missing and nobody
+//! has noticed yet (a session that runs out) it is ten times as quick, and while nothing but timers and empty fetches
+//! is left it is fast, slowing down again as the next thing worth seeing comes near. From a fault to the end of what
+//! it leads to a person watches for about a quarter of a minute.
 //!
 //! The speed changes what a person sees of a run and never what happens in it, so it may count in floating point.
 //!
@@ -15,22 +16,24 @@
 use crate::kafka::event::Event;
 use crate::kafka::time::Time;
 
-/// Virtual milliseconds in a real millisecond at which a 40 ms flight takes 600 ms.
-const FOR_THE_EYE: f64 = 1.0 / 15.0;
+/// Virtual milliseconds in a real millisecond at which a 40 ms flight takes half a second.
+const FOR_THE_EYE: f64 = 1.0 / 12.0;
 /// Traffic in which nothing is new.
 const BACKGROUND: f64 = 1.0 / 4.0;
-/// A rebalance that waits for heartbeats, and other waits of a few seconds that something depends on.
+/// A gap in traffic.
 const REAL_TIME: f64 = 1.0;
+/// A rebalance that waits up to 3 s for its members' heartbeats.
+const REBALANCE: f64 = 2.0;
 /// A session of 9 or 45 s that runs out while other traffic goes on.
-const SESSION: f64 = 4.0;
+const SESSION: f64 = 10.0;
 const FASTEST: f64 = 20.0;
 /// Above this speed the eye does not follow a flight.
 pub const FLIGHTS_UP_TO: f64 = 0.4;
 
-/// A change is looked at for this long in virtual time before its traffic begins to count as background,
-const NEW_FOR_MS: i64 = 300;
-/// and this long after it, it is background.
-const BACKGROUND_AFTER_MS: i64 = 1000;
+/// A change is looked at for this long in virtual time, two flights, before anything else counts,
+const NEW_FOR_MS: i64 = 120;
+/// and this long after it, its traffic is background.
+const BACKGROUND_AFTER_MS: i64 = 500;
 /// Silence of this length ends traffic, so that the next batch is new.
 const SILENCE_MS: i64 = 200;
 /// While only timers wait, the rest of the wait takes at least this long in real time at any moment.
@@ -82,12 +85,12 @@ impl Reason {
             Reason::Fixed => "fixed speed",
             Reason::JustChanged => "something just changed",
             Reason::GroupRequests => "a rebalance is under way",
-            Reason::ClusterRequests => "the controller is asked for a change",
-            Reason::TrafficBegins => "batches fly",
+            Reason::ClusterRequests => "asking the controller",
+            Reason::TrafficBegins => "batches are on their way",
             Reason::TrafficGoesOn => "steady traffic",
-            Reason::RebalanceWaits => "a rebalance waits for its members",
-            Reason::SessionRunsOut => "a session runs out",
-            Reason::OnlyTimers => "only timers wait",
+            Reason::RebalanceWaits => "rebalance waits for members",
+            Reason::SessionRunsOut => "waiting for a timeout",
+            Reason::OnlyTimers => "nothing but timers",
         }
     }
 }
@@ -229,13 +232,12 @@ fn automatic(situation: &Situation, traffic: Option<Traffic>) -> (f64, Reason) {
     if changed_ms < NEW_FOR_MS {
         return (FOR_THE_EYE, Reason::JustChanged);
     }
-    // A wait that everything else hangs on is told from the traffic that goes on beside it.
-    let waited = changed_ms >= BACKGROUND_AFTER_MS;
-    if waited && situation.missing {
+    // A wait that everything else hangs on comes before the traffic that goes on beside it.
+    if situation.missing {
         return (SESSION, Reason::SessionRunsOut);
     }
-    if waited && situation.rebalancing {
-        return (REAL_TIME, Reason::RebalanceWaits);
+    if situation.rebalancing {
+        return (REBALANCE, Reason::RebalanceWaits);
     }
     if let Some(traffic) = traffic {
         let new_ms = changed_ms.min(situation.now.ms_since(traffic.since));
@@ -287,7 +289,7 @@ pub fn ends_a_wait(event: &Event, stops_at: StopsAt) -> bool {
     }
 }
 
-/// A speed as it is shown: `1/15x`, `1x`, `20x`.
+/// A speed as it is shown: `1/12x`, `1x`, `20x`.
 pub fn label(speed: f64) -> String {
     if speed < 0.75 { format!("1/{:.0}x", 1.0 / speed) } else { format!("{speed:.0}x") }
 }
@@ -320,22 +322,22 @@ mod tests {
         let now = QUIET.now;
         check(QUIET, 0, "20x", Reason::OnlyTimers);
         check(Situation { batches: 9, ..QUIET }, 60_000, "1/4x", Reason::TrafficGoesOn);
-        check(Situation { batches: 1, ..QUIET }, 0, "1/15x", Reason::TrafficBegins);
-        check(Situation { batches: 1, ..QUIET }, 650, "1/8x", Reason::TrafficBegins);
-        check(Situation { changed_at: now, ..QUIET }, 0, "1/15x", Reason::JustChanged);
+        check(Situation { batches: 1, ..QUIET }, 0, "1/12x", Reason::TrafficBegins);
+        check(Situation { batches: 1, ..QUIET }, 310, "1/7x", Reason::TrafficBegins);
+        check(Situation { changed_at: now, ..QUIET }, 0, "1/12x", Reason::JustChanged);
         check(
-            Situation { batches: 9, changed_at: now.plus_ms(-500), ..QUIET },
+            Situation { batches: 9, changed_at: now.plus_ms(-215), ..QUIET },
             60_000,
-            "1/10x",
+            "1/9x",
             Reason::TrafficBegins,
         );
-        check(Situation { batches: 9, group_requests: 1, ..QUIET }, 60_000, "1/15x", Reason::GroupRequests);
-        check(Situation { cluster_requests: 1, ..QUIET }, 0, "1/15x", Reason::ClusterRequests);
-        check(Situation { rebalancing: true, ..QUIET }, 0, "1x", Reason::RebalanceWaits);
-        check(Situation { rebalancing: true, batches: 9, ..QUIET }, 60_000, "1x", Reason::RebalanceWaits);
-        check(Situation { missing: true, batches: 9, ..QUIET }, 60_000, "4x", Reason::SessionRunsOut);
-        let just_died = Situation { missing: true, batches: 9, changed_at: now.plus_ms(-200), ..QUIET };
-        check(just_died, 60_000, "1/15x", Reason::JustChanged);
+        check(Situation { batches: 9, group_requests: 1, ..QUIET }, 60_000, "1/12x", Reason::GroupRequests);
+        check(Situation { cluster_requests: 1, ..QUIET }, 0, "1/12x", Reason::ClusterRequests);
+        check(Situation { rebalancing: true, ..QUIET }, 0, "2x", Reason::RebalanceWaits);
+        check(Situation { rebalancing: true, batches: 9, ..QUIET }, 60_000, "2x", Reason::RebalanceWaits);
+        check(Situation { missing: true, batches: 9, ..QUIET }, 60_000, "10x", Reason::SessionRunsOut);
+        let just_died = Situation { missing: true, batches: 9, changed_at: now.plus_ms(-100), ..QUIET };
+        check(just_died, 60_000, "1/12x", Reason::JustChanged);
     }
 
     #[test]
@@ -348,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flight_of_40_ms_takes_between_600_and_900_ms_when_little_goes_on() {
+    fn a_flight_of_40_ms_takes_between_450_and_750_ms_when_little_goes_on() {
         let mut pace = Pace::default();
         let (mut now, mut real_ms) = (QUIET.now, 0);
         while now < QUIET.now.plus_ms(40) {
@@ -356,7 +358,7 @@ mod tests {
             now = now.plus_us(frame.virtual_us);
             real_ms += 16;
         }
-        assert!((600..=900).contains(&real_ms), "{real_ms} ms");
+        assert!((450..=750).contains(&real_ms), "{real_ms} ms");
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub fn count(number: impl Into<i64>, noun: &str) -> String {
     let number = number.into();
     let plural = match noun.strip_suffix('y') {
         _ if number == 1 => noun.to_owned(),
+        _ if noun.ends_with("ch") => format!("{noun}es"),
         Some(stem) if !noun.ends_with("ey") => format!("{stem}ies"),
         _ => format!("{noun}s"),
     };
@@ -104,7 +105,7 @@ mod tests {
             [count(1, "record"), count(0, "record"), count(2, "key")],
             ["1 record", "0 records", "2 keys"]
         );
-        assert_eq!(count(3, "entry"), "3 entries");
+        assert_eq!([count(3, "entry"), count(2, "batch")], ["3 entries", "2 batches"]);
     }
 
     #[test]

@@ -18,16 +18,20 @@ impl World {
                     self.deliver(node, Arrival::Start);
                 }
             }
-            Entry::Timer { node, timer } => {
-                if let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) {
-                    process.timers.remove(&timer);
-                }
-                self.deliver(node, Arrival::Timer(timer));
-            }
+            Entry::Timer { node, timer } => self.timer_runs_out(node, timer),
             Entry::Packet { connection, packet, .. } => self.packet_arrives(connection, packet),
             Entry::NextRequest(connection) => self.next_request(connection),
             Entry::Command { command, text } => self.carry_out_scheduled(*command, &text),
         }
+    }
+
+    /// A process that stands still looks at its timers when it moves again; by then it may have set another.
+    fn timer_runs_out(&mut self, node: NodeId, timer: Timer) {
+        let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) else { return };
+        if process.is_running() {
+            process.timers.remove(&timer);
+        }
+        self.deliver(node, Arrival::Timer(timer));
     }
 
     pub(super) fn carry_out_effects(&mut self, node: NodeId, fx: Effects<Timer>) {

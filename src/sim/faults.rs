@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::network::Packet;
-use super::process::{Machine, ProcessState, Remains};
+use super::process::{Arrival, Machine, ProcessState, Remains, Timer};
 use super::world::{Entry, World};
 use crate::kafka::broker::{Broker, BrokerSetup};
 use crate::kafka::controller::{Controller, MetadataLog};
@@ -100,7 +100,7 @@ impl World {
         self.tell(Event::Process { node, name, act: Act::Frozen });
     }
 
-    /// What reached the process while it stood still reaches it now, in order.
+    /// What reached the process while it stood still reaches it now, in order; a timer only if it is still set.
     pub(super) fn thaw(&mut self, node: NodeId) {
         let now = self.now;
         let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) else { return };
@@ -114,7 +114,22 @@ impl World {
         process.since = now;
         self.tell(Event::Process { node, name, act: Act::Thawed });
         for arrival in held {
+            if let Arrival::Timer(timer) = &arrival
+                && !self.take_overdue(node, timer)
+            {
+                continue;
+            }
             self.deliver(node, arrival);
         }
+    }
+
+    /// Whether a timer that ran out during a freeze has neither been cancelled nor set anew since.
+    fn take_overdue(&mut self, node: NodeId, timer: &Timer) -> bool {
+        let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) else { return false };
+        let overdue = process.timers.get(timer).is_some_and(|key| !self.queue.contains_key(key));
+        if overdue {
+            process.timers.remove(timer);
+        }
+        overdue
     }
 }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::command::{Command, Refusal, Target};
+use super::network::{ConnectionId, Packet};
 use super::process::{Machine, Process, ProcessState};
 use super::world::{ADMIN, Entry, World};
 use crate::client::admin::Operation;
@@ -184,11 +185,32 @@ impl World {
 
     fn heal(&mut self, a: &Target, b: &Target) {
         if let (Ok(a), Ok(b)) = (self.find(a), self.find(b)) {
-            for (connection, packet) in self.network.heal(a, b) {
+            let held = self.network.heal(a, b);
+            for (connection, packet) in held.into_iter().chain(self.take_flights(a, b)) {
                 self.transmit(connection, packet);
             }
             self.tell(Event::LinkHealed { a, b });
         }
+    }
+
+    /// What is on its way over a link, in order: it must not overtake what the cut held.
+    fn take_flights(&mut self, a: NodeId, b: NodeId) -> Vec<(ConnectionId, Packet)> {
+        let of_link = |entry: &Entry| match entry {
+            Entry::Packet { connection, .. } => {
+                (connection.client, connection.server) == (a, b)
+                    || (connection.client, connection.server) == (b, a)
+            }
+            _ => false,
+        };
+        let under_way = self.queue.iter().filter(|(_, (_, entry))| of_link(entry)).map(|(key, _)| *key);
+        let keys: Vec<_> = under_way.collect();
+        let mut flights = Vec::with_capacity(keys.len());
+        for key in keys {
+            if let Some((_, Entry::Packet { connection, packet, .. })) = self.queue.remove(&key) {
+                flights.push((connection, packet));
+            }
+        }
+        flights
     }
 
     fn tell_client(

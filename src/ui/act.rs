@@ -4,6 +4,7 @@
 
 use std::fmt::Display;
 
+use crate::lab::command::quote;
 use crate::view::model::{GroupView, Model};
 
 pub fn kill(target: impl Display) -> String {
@@ -23,19 +24,19 @@ pub fn thaw(target: impl Display) -> String {
 }
 
 pub fn pause(client: &str) -> String {
-    format!("pause {client}")
+    format!("pause {}", quote(client))
 }
 
 pub fn resume(client: &str) -> String {
-    format!("resume {client}")
+    format!("resume {}", quote(client))
 }
 
 pub fn close(client: &str) -> String {
-    format!("close {client}")
+    format!("close {}", quote(client))
 }
 
 pub fn crash(client: &str) -> String {
-    format!("crash {client}")
+    format!("crash {}", quote(client))
 }
 
 /// A broker with the next free id, in the next rack of the alphabet.
@@ -57,7 +58,7 @@ pub fn add_consumer(model: &Model, group: &GroupView) -> String {
         .chain((1..).map(|number| format!("consumer-{number}")))
         .find(|name| !taken(name))
         .unwrap_or_default();
-    format!("add consumer {name} to {}", group.id)
+    format!("add consumer {name} to {}", quote(group.id.as_str()))
 }
 
 /// What the producer dialog asks for.
@@ -70,7 +71,8 @@ pub struct NewProducer {
 }
 
 pub fn add_producer(new: &NewProducer) -> String {
-    format!("add producer {} to {} rate {} acks={}", new.name, new.topic, new.rate, new.acks)
+    let (name, topic, rate) = (quote(&new.name), quote(&new.topic), quote(&new.rate));
+    format!("add producer {name} to {topic} rate {rate} acks={}", new.acks)
 }
 
 /// A producer name that is not taken.
@@ -94,7 +96,9 @@ pub struct NewTopic {
 pub fn create_topic(new: &NewTopic) -> String {
     let mut text = format!(
         "create topic {} partitions {} replication-factor {}",
-        new.name, new.partitions, new.replication_factor
+        quote(&new.name),
+        quote(&new.partitions),
+        quote(&new.replication_factor)
     );
     for pair in new.config.split_whitespace() {
         text += " ";
@@ -120,8 +124,8 @@ pub fn suggestions(model: &Model) -> Vec<String> {
             lines.extend([
                 close(&member.name),
                 crash(&member.name),
-                freeze(&member.name),
-                thaw(&member.name),
+                freeze(quote(&member.name)),
+                thaw(quote(&member.name)),
             ]);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use gloo_timers::callback::Interval;
+use gloo_timers::callback::{Interval, Timeout};
 use wasm_bindgen::JsCast;
 use wasm_bindgen::prelude::Closure;
 use web_sys::{HtmlElement, KeyboardEvent};
@@ -22,6 +22,7 @@ use super::stage::flights::Painter;
 use super::store::{Store, use_slice, use_store};
 use super::theme;
 use super::widget::dialog::Dialog;
+use crate::view::announce::Announcer;
 
 /// Draws the page into `#app` and lets the cluster run.
 pub fn mount() {
@@ -54,7 +55,7 @@ pub fn App(props: &AppProps) -> Html {
     let panel_open = use_state_eq(|| false);
     let command = use_node_ref();
     use_frames(props.store.clone());
-    use_shortcuts(props.store.clone(), asked.setter(), command.clone());
+    use_shortcuts(props.store.clone(), asked.setter(), panel_open.setter(), command.clone());
 
     let ask = {
         let asked = asked.setter();
@@ -68,6 +69,12 @@ pub fn App(props: &AppProps) -> Html {
         let panel_open = panel_open.clone();
         Callback::from(move |()| panel_open.set(!*panel_open))
     };
+    use_effect_with(*panel_open, |open| {
+        // The drawer can take the focus only when it has begun to come in.
+        let timeout = open.then(|| Timeout::new(50, || focus(".panel-close")));
+        move || drop(timeout)
+    });
+    let on_panel_close = on_panel.reform(|()| focus(".panel-button"));
     html! {
         <ContextProvider<Store> context={props.store.clone()}>
             <div class={classes!("page", panel_open.then_some("panel-open"))}>
@@ -75,7 +82,7 @@ pub fn App(props: &AppProps) -> Html {
                     panel_open={*panel_open} />
                 <main key="main">
                     <Stage key="stage" on_add_producer={ask(Asked::Producer)} on_add_topic={ask(Asked::Topic)} />
-                    <Panel key="panel" on_close={on_panel} />
+                    <Panel key="panel" on_close={on_panel_close} />
                 </main>
                 <CommandBar key="command" input={command} />
                 <LiveRegion key="live" />
@@ -96,6 +103,15 @@ pub fn App(props: &AppProps) -> Html {
     }
 }
 
+/// Gives the focus to the element of a selector, if it is there and can take it.
+fn focus(selector: &str) {
+    let document = web_sys::window().and_then(|window| window.document());
+    let element = document.and_then(|document| document.query_selector(selector).ok().flatten());
+    if let Some(element) = element.and_then(|element| element.dyn_into::<HtmlElement>().ok()) {
+        let _ = element.focus();
+    }
+}
+
 /// Lets the run go on with the screen's frames while the page is mounted.
 #[hook]
 fn use_frames(store: Store) {
@@ -111,7 +127,12 @@ fn use_frames(store: Store) {
 }
 
 #[hook]
-fn use_shortcuts(store: Store, asked: UseStateSetter<Asked>, command: NodeRef) {
+fn use_shortcuts(
+    store: Store,
+    asked: UseStateSetter<Asked>,
+    panel_open: UseStateSetter<bool>,
+    command: NodeRef,
+) {
     use_effect_with(store, move |store| {
         let store = store.clone();
         let listener = Closure::<dyn Fn(KeyboardEvent)>::new(move |event: KeyboardEvent| {
@@ -124,6 +145,10 @@ fn use_shortcuts(store: Store, asked: UseStateSetter<Asked>, command: NodeRef) {
                 Shortcut::Theme => theme::toggle(),
                 Shortcut::Measure => store.measure(),
                 Shortcut::Help => asked.set(Asked::Help),
+                Shortcut::CloseDrawer => {
+                    focus(".panel-open .panel-button");
+                    panel_open.set(false);
+                }
                 Shortcut::CommandField => {
                     if let Some(input) = command.cast::<HtmlElement>() {
                         // A field that cannot take the focus leaves it where it is.
@@ -146,7 +171,7 @@ fn use_shortcuts(store: Store, asked: UseStateSetter<Asked>, command: NodeRef) {
     });
 }
 
-/// The latest sentence for screen readers, at most one a second.
+/// What is new for screen readers: a sentence a second at most, and the object that was chosen.
 #[component]
 fn LiveRegion() -> Html {
     let store = use_store();
@@ -155,19 +180,21 @@ fn LiveRegion() -> Html {
         let sentence = sentence.setter();
         move |store| {
             let store = store.clone();
+            let mut announcer = Announcer::default();
             let interval = Interval::new(1000, move || {
-                if let Some(latest) = store.shown().model.sentences.last() {
-                    sentence.set(latest.title.clone());
+                if let Some(next) = announcer.next(&store.shown().model.sentences) {
+                    sentence.set(next);
                 }
             });
             move || drop(interval)
         }
     });
-    let refusal = use_slice(|shown| shown.answer.as_ref().and_then(|answer| answer.refusal().cloned()));
+    let inspected =
+        use_slice(|shown| shown.model.inspected.as_ref().map(|inspected| inspected.title.clone()));
     html! {
         <div class="unseen">
             <p key="sentence" aria-live="polite">{ (*sentence).to_string() }</p>
-            <p key="refusal" role="alert">{ refusal.as_deref().unwrap_or("").to_owned() }</p>
+            <p key="inspected" aria-live="polite">{ inspected.as_deref().unwrap_or("").to_owned() }</p>
         </div>
     }
 }

@@ -28,7 +28,7 @@ pub fn Header(props: &HeaderProps) -> Html {
                 <Glyph icon={Icon::Logo} />
                 <h1>{ "Glassbroker" }</h1>
                 <p class="run">
-                    <b>{ name.as_ref() }</b>
+                    <b title={name.to_string()}>{ name.as_ref() }</b>
                     <span>{ format!("seed {seed}") }</span>
                 </p>
             </div>
@@ -83,14 +83,16 @@ fn SpeedControl() -> Html {
         Callback::from(move |_: MouseEvent| store.choose_speed(automatic.then_some(nearest)))
     };
     let speed = pace::label(transport.speed);
+    // Said while the slider has the focus: a speed that changes by itself would never stop being said.
+    let said = if transport.automatic { "automatic".to_owned() } else { speed.clone() };
     html! {
         <div class="speed">
             <button key="auto" type="button" class="toggle" aria-pressed={transport.automatic.to_string()}
-                title="Slow while something new flies, fast while only timers wait" onclick={on_automatic}>
+                title="Slow while something new flies, fast while nothing but timers is left" onclick={on_automatic}>
                 { "auto" }
             </button>
             <input key="scale" type="range" min={Step::SLOWEST.position().to_string()} max={Step::FASTEST.position().to_string()} step="1" aria-label="Speed"
-                aria-valuetext={speed.clone()} value={nearest.position().to_string()} {oninput} />
+                aria-valuetext={said} value={nearest.position().to_string()} {oninput} />
             <output key="value" class="speed-value" aria-label="Present speed" aria-live="off">
                 <b>{ speed }</b>
                 <small>{ transport.reason }</small>

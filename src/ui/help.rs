@@ -25,6 +25,7 @@ pub fn Help() -> Html {
                 <div><dt><i class="sample leo"></i></dt><dd>{ "log end offset (LEO)" }</dd></div>
                 <div><dt><i class="sample flag"></i></dt><dd>{ "filled flag: the offset a group has committed; hollow flag: a consumer's position" }</dd></div>
             </dl>
+            <p>{ "e0 beside a role is the leader epoch: it grows by one with each new leader of the partition." }</p>
             <h3>{ "Commands" }</h3>
             <p>{ "Every button gives one line of text, shown at the foot of the page. You can type the same lines there." }</p>
         </div>

@@ -14,16 +14,18 @@ pub enum Shortcut {
     Help,
     Theme,
     Measure,
+    CloseDrawer,
 }
 
 /// What the help dialog lists.
-pub const LIST: [(&str, &str); 8] = [
+pub const LIST: [(&str, &str); 9] = [
     ("Space", "play or pause"),
     (".", "step one event"),
     ("n", "run to the next change"),
     ("Ctrl or Cmd + K", "go to the command field"),
     ("t", "dark or light"),
     ("Arrow keys", "walk from replica to replica; Enter inspects"),
+    ("Shift + arrows", "walk left and right from record to record of a replica"),
     ("Shift + B", "measure how many events a second this browser carries out"),
     ("?", "this list"),
 ];
@@ -52,6 +54,7 @@ pub fn shortcut(event: &KeyboardEvent) -> Option<Shortcut> {
         "t" => Some(Shortcut::Theme),
         "B" => Some(Shortcut::Measure),
         "?" => Some(Shortcut::Help),
+        "Escape" => Some(Shortcut::CloseDrawer),
         _ => None,
     }
 }

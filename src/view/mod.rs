@@ -2,6 +2,8 @@
 //!
 //! **Invariant:** nothing here knows a browser, and nothing here changes the world.
 
+pub mod announce;
 pub mod build;
 pub mod model;
+pub mod row;
 pub mod sentences;

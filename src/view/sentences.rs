@@ -8,6 +8,7 @@ use super::model::{
     BrokerView, ConsumerView, ControllerView, FlagKind, GroupView, Model, OffsetsTopicView, ProducerView,
     ReplicaView, Role, Standing,
 };
+use crate::lab::words::count;
 
 /// "1, 2 and 3"; "none" of nothing.
 pub fn list<T: Display>(items: &[T]) -> String {
@@ -19,11 +20,6 @@ pub fn list<T: Display>(items: &[T]) -> String {
             format!("{} and {last}", first.join(", "))
         }
     }
-}
-
-/// "1 record", "2 records".
-pub fn count(number: i64, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 /// "orders-1 on broker 2, leader, epoch 6, log 38 to 48, committed to 47, in-sync replicas 1 and 2."
@@ -56,6 +52,11 @@ pub fn replica(view: &ReplicaView) -> String {
     text + "."
 }
 
+/// A state as a word; the ordinary one has none on the stage.
+fn word<'a>(state: &'a str, ordinary: &'a str) -> &'a str {
+    if state.is_empty() { ordinary } else { state }
+}
+
 pub fn broker(view: &BrokerView) -> String {
     let leads: Vec<String> = view
         .replicas
@@ -67,19 +68,15 @@ pub fn broker(view: &BrokerView) -> String {
     format!(
         "Broker {}{rack}, {}, {}, leads {}.",
         view.id,
-        view.state,
+        word(&view.state, "running"),
         count(view.replicas.len() as i64, "replica"),
         list(&leads)
     )
 }
 
-/// "__consumer_offsets: 50 partitions, leads 17; coordinator of billing"
+/// "__consumer_offsets: leads 17 of 50; coordinator of billing"
 pub fn offsets_topic(view: &OffsetsTopicView) -> String {
-    let mut text = format!(
-        "__consumer_offsets: {}, leads {}",
-        count(i64::from(view.partitions), "partition"),
-        view.leads
-    );
+    let mut text = format!("__consumer_offsets: leads {} of {}", view.leads, view.partitions);
     if !view.coordinates.is_empty() {
         text += &format!("; coordinator of {}", list(&view.coordinates));
     }
@@ -122,7 +119,7 @@ pub fn consumer(view: &ConsumerView) -> String {
     format!(
         "Consumer {}, {}, owns {}, lag {}.",
         view.name,
-        view.state,
+        word(&view.state, "stable"),
         list(&view.owned),
         count(lag, "record")
     )
@@ -182,6 +179,11 @@ mod tests {
     }
 
     #[test]
+    fn an_ordinary_state_has_its_word_too() {
+        assert_eq!((word("", "running"), word("fenced", "running")), ("running", "fenced"));
+    }
+
+    #[test]
     fn a_replica_out_of_sync_says_why() {
         let view = ReplicaView {
             role: Role::Follower,
@@ -197,10 +199,9 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_counts_read_as_a_person_says_them() {
+    fn lists_read_as_a_person_says_them() {
         assert_eq!(list::<i32>(&[]), "none");
         assert_eq!(list(&[1]), "1");
         assert_eq!(list(&[1, 2, 3]), "1, 2 and 3");
-        assert_eq!((count(1, "record"), count(0, "record")), ("1 record".to_owned(), "0 records".to_owned()));
     }
 }

@@ -68,3 +68,35 @@ fn a_client_comes_back_to_a_broker_that_was_restarted() {
     assert_eq!(counts.acknowledged, counts.sent, "{}", c.report());
     assert_eq!(c.values(1, "t-0", 0).len() as i64, counts.sent, "the log outlived the process");
 }
+
+#[test]
+fn what_a_cut_held_is_not_overtaken_by_what_was_on_its_way_when_it_healed() {
+    let mut c = cluster(3).topic("t", 1, 3, &[]);
+    let many = [
+        ("acks", "1"),
+        ("enable.idempotence", "false"),
+        ("max.in.flight.requests.per.connection", "50"),
+        ("linger.ms", "0"),
+    ];
+    c.producer("p", "t", "1000/s", &many);
+    c.give(Command::Resume("p".into()));
+    c.run_ms(20);
+    let (a, b) = (Target::Client("p".into()), Target::Broker(BrokerId(1)));
+    for _ in 0..5 {
+        c.give(Command::Cut { a: a.clone(), b: b.clone() });
+        c.run_ms(3);
+        c.give(Command::Heal { a: a.clone(), b: b.clone() });
+        c.run_ms(20);
+    }
+    c.give(Command::Pause("p".into()));
+    c.run_ms(1_000);
+    let counts = c.producer_state("p").counts();
+    assert_eq!((counts.acknowledged, counts.failed), (counts.sent, 0));
+    let numbers: Vec<i64> = c
+        .values(1, "t-0", 0)
+        .iter()
+        .filter_map(|value| value.strip_prefix("{\"n\":")?.split(',').next()?.parse().ok())
+        .collect();
+    assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{numbers:?}");
+    assert_eq!(numbers.len() as i64, counts.sent);
+}

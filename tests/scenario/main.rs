@@ -2,6 +2,7 @@
 #![cfg(not(target_arch = "wasm32"))]
 
 mod dsl;
+mod invariants;
 
 mod administration;
 mod bad_input;
@@ -9,4 +10,6 @@ mod connections;
 mod delivery;
 mod determinism;
 mod groups;
+mod lifecycle;
 mod replication;
+mod storm;

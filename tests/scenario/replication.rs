@@ -169,8 +169,9 @@ fn ex_5_an_acks_1_record_that_no_follower_had_is_lost_with_its_leader() {
     });
     let lost = c.values(1, "t-0", 5);
     c.kill(1);
-    c.heal(1, 2);
     c.until("broker 2 leads", 15_000, |c| c.registration("t-0") == "2 e1 isr[2]");
+    c.run_ms(100);
+    c.heal(1, 2);
     c.send("p", 1);
     c.until_event("B is acknowledged at the same offset", 5_000, |event| {
         matches!(event, Event::BatchAcknowledged { base_offset: Offset(5), .. })
@@ -205,9 +206,10 @@ fn ex_6_truncation_keeps_what_the_new_leader_has_even_above_the_high_watermark()
     assert_eq!(c.replicas("t-0"), "1:105/101 2:103/101 3:101/101");
     let survivors = c.values(2, "t-0", 101);
     c.kill(1);
+    c.until("broker 2 leads", 15_000, |c| c.registration("t-0").starts_with("2 e1"));
+    c.run_ms(100);
     c.heal(1, 2);
     c.heal(1, 3);
-    c.until("broker 2 leads", 15_000, |c| c.registration("t-0").starts_with("2 e1"));
     c.run_ms(1_500);
     assert_eq!(c.values(3, "t-0", 101), survivors, "broker 3 copies 101 and 102 without truncating");
     c.send("p", 2);
@@ -252,4 +254,32 @@ fn a_frozen_broker_is_fenced_and_comes_back_under_its_old_registration() {
     let registered =
         c.events().filter(|event| matches!(event, Event::BrokerRegistered { broker: BrokerId(3), .. }));
     assert_eq!(registered.count(), 1, "the same process, the same broker epoch");
+}
+
+#[test]
+fn a_change_of_the_in_sync_set_that_the_metadata_log_overtook_is_made_again() {
+    use glassbroker::kafka::types::ControllerId;
+    use glassbroker::sim::{Command, Target};
+    let mut c = cluster(3).topic("t", 1, 3, &[]);
+    c.producer("p", "t", "500/s", &[("acks", "1"), ("enable.idempotence", "false")]);
+    c.give(Command::Resume("p".into()));
+    c.kill(3);
+    c.until("broker 3 is out", 12_000, |c| c.registration("t-0") == "1 e0 isr[1,2]");
+    c.kill(2);
+    c.run_ms(7_000);
+    c.start(3);
+    c.until_event("broker 1 wants broker 3 in", 1_000, |event| {
+        matches!(event, Event::IsrChangeProposed { broker: BrokerId(1), isr, .. } if *isr == ids(&[1, 2, 3]))
+    });
+    let (a, b) = (Target::Broker(BrokerId(1)), Target::Controller(ControllerId(101)));
+    c.give(Command::Cut { a: a.clone(), b: b.clone() });
+    c.until("the controller takes broker 2 out", 4_000, |c| c.registration("t-0") == "1 e0 isr[1]");
+    c.run_ms(100);
+    c.give(Command::Heal { a, b });
+    c.until_event("the first request comes too late (R-REPL-25)", 1_000, |event| {
+        matches!(event, Event::IsrChangeRefused { error: ErrorCode::InvalidUpdateVersion, .. })
+    });
+    c.until("the second one is made all the same (R-REPL-26)", 1_000, |c| {
+        c.registration("t-0") == "1 e0 isr[1,3]"
+    });
 }

@@ -26,6 +26,8 @@ const RETRY_MS: i64 = 50;
 struct Pending {
     topic_id: TopicId,
     data: PartitionData,
+    /// The leader's state that waits for the answer.
+    proposed: IsrState,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -37,15 +39,19 @@ pub struct AlterPartitionManager {
 }
 
 impl AlterPartitionManager {
-    /// Takes up the change that a leader wants.
+    /// Takes up the change that a leader wants. False while an earlier one of the partition has no answer
+    /// (OPERATION_NOT_ATTEMPTED).
     pub fn submit(
         &mut self,
         me: BrokerId,
         epoch: BrokerEpoch,
         partition: &Partition,
         fx: &mut Effects<BrokerTimer>,
-    ) {
-        let Some(leader) = partition.leader() else { return };
+    ) -> bool {
+        let Some(leader) = partition.leader() else { return true };
+        if self.pending.contains_key(&partition.tp) {
+            return false;
+        }
         let isr = leader.isr.wanted();
         let seen_epoch = |id: BrokerId| match id {
             id if id == me => epoch.0,
@@ -63,9 +69,10 @@ impl AlterPartitionManager {
             IsrState::PendingShrink { out_of_sync, .. } => out_of_sync.clone(),
             _ => Vec::new(),
         };
-        let tp = partition.tp.clone();
+        let (tp, proposed) = (partition.tp.clone(), leader.isr.clone());
         fx.event(Event::IsrChangeProposed { broker: me, tp: tp.clone(), isr, out_of_sync });
-        self.pending.insert(tp, Pending { topic_id: partition.topic_id, data });
+        self.pending.insert(tp, Pending { topic_id: partition.topic_id, data, proposed });
+        true
     }
 
     /// The partition is not here any more.
@@ -126,10 +133,10 @@ impl Broker {
         fx: &mut Effects<BrokerTimer>,
     ) {
         let Some(pending) = self.alter_partition.pending.remove(tp) else { return };
-        let asked_epoch = pending.data.leader_epoch;
+        // The metadata log may have overtaken the answer, in this leader epoch or by a newer one.
         let current = self.replicas.partition(tp).is_some_and(|partition| {
-            let waits = partition.leader().is_some_and(|leader| leader.isr.is_in_flight());
-            waits && partition.leader_epoch.0 == asked_epoch
+            let waits = partition.leader().is_some_and(|leader| leader.isr == pending.proposed);
+            waits && partition.leader_epoch.0 == pending.data.leader_epoch
         });
         if !current {
             return;
@@ -159,5 +166,42 @@ impl Broker {
     fn rest(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
         self.alter_partition.resting = true;
         fx.set_timer(BrokerTimer::AlterPartition, now.plus_ms(RETRY_MS));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kafka::controller::image::PartitionRegistration;
+    use crate::kafka::protocol::metadata_records::RecoveryState;
+    use crate::kafka::types::{LeaderEpoch, PartitionEpoch};
+
+    #[test]
+    fn a_second_change_of_a_partition_is_not_attempted_while_the_first_has_no_answer() {
+        let me = BrokerId(1);
+        let registration = |epoch: i32| PartitionRegistration {
+            replicas: vec![me, BrokerId(2)],
+            removing: Vec::new(),
+            adding: Vec::new(),
+            isr: vec![me, BrokerId(2)],
+            elr: Vec::new(),
+            last_known_elr: Vec::new(),
+            leader: me,
+            recovery: RecoveryState::Recovered,
+            leader_epoch: LeaderEpoch(epoch),
+            partition_epoch: PartitionEpoch(epoch),
+        };
+        let tp = TopicPartition::new(&"t".into(), 0);
+        let mut partition =
+            Partition::new(tp.clone(), TopicId::default(), Default::default(), Default::default());
+        let mut manager = AlterPartitionManager::default();
+        let mut submitted = |epoch: i32| {
+            partition.make_leader(me, &registration(epoch), Time::ZERO);
+            partition.leader_mut().expect("it leads").shrink(vec![BrokerId(2)]);
+            let taken = manager.submit(me, BrokerEpoch(7), &partition, &mut Effects::default());
+            (taken, manager.pending[&tp].data.leader_epoch)
+        };
+        assert_eq!(submitted(1), (true, 1));
+        assert_eq!(submitted(3), (false, 1), "R-REPL-26: OPERATION_NOT_ATTEMPTED");
     }
 }

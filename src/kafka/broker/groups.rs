@@ -109,7 +109,7 @@ impl Broker {
     pub(super) fn on_topics_deleted(
         &mut self,
         now: Time,
-        deleted: &BTreeMap<Topic, TopicId>,
+        deleted: &BTreeMap<TopicId, Topic>,
         fx: &mut Effects<BrokerTimer>,
     ) {
         let mut group_fx = GroupEffects::default();

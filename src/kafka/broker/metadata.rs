@@ -29,7 +29,7 @@ const RETRY_MS: i64 = 500;
 #[derive(Default)]
 struct Delta {
     partitions: BTreeSet<TopicPartition>,
-    deleted: BTreeMap<Topic, TopicId>,
+    deleted: BTreeMap<TopicId, Topic>,
     /// Topics whose effective config may have changed.
     configs: BTreeSet<Topic>,
     all_configs: bool,
@@ -45,7 +45,7 @@ impl Delta {
             MetadataRecord::Partition(record) => changed(record.topic_id, record.partition),
             MetadataRecord::PartitionChange(change) => changed(change.topic_id, change.partition),
             MetadataRecord::RemoveTopic { id } => {
-                self.deleted.extend(image.topic_name(*id).map(|name| (name.clone(), *id)));
+                self.deleted.extend(image.topic_name(*id).map(|name| (*id, name.clone())));
             }
             MetadataRecord::Config { resource: ConfigResource::Topic, name, .. } => {
                 self.configs.insert(Topic::new(name));
@@ -99,6 +99,8 @@ impl Broker {
         self.fetch_metadata(now, fx);
     }
 
+    /// Partitions first and configs afterwards, as `BrokerMetadataPublisher` does. It does not ask whether the broker is
+    /// registered: one that starts again within its session takes up what the log says of its earlier life.
     fn publish(&mut self, now: Time, delta: Delta, fx: &mut Effects<BrokerTimer>) {
         let image = self.image.clone();
         self.delete_replicas(now, &delta, fx);
@@ -118,7 +120,7 @@ impl Broker {
         let concerned = |tp: &TopicPartition| delta.all_configs || delta.configs.contains(&tp.topic);
         let here: Vec<_> = self.replicas.partitions().map(|p| p.tp.clone()).filter(concerned).collect();
         for tp in here {
-            self.with_replicas(now, fx, |replicas, step| replicas.apply_config(&tp, step));
+            self.with_replicas(now, fx, |replicas, step| replicas.apply_config(&tp, step.image));
         }
     }
 
@@ -127,8 +129,7 @@ impl Broker {
         let gone = |partition: &Partition| {
             let tp = &partition.tp;
             let moved = || self.image.partition(tp).is_some_and(|known| !known.replicas.contains(&self.id));
-            delta.deleted.get(&tp.topic) == Some(&partition.topic_id)
-                || (delta.partitions.contains(tp) && moved())
+            delta.deleted.contains_key(&partition.topic_id) || (delta.partitions.contains(tp) && moved())
         };
         let gone: Vec<TopicPartition> =
             self.replicas.partitions().filter(|partition| gone(partition)).map(|p| p.tp.clone()).collect();

@@ -21,6 +21,7 @@ use crate::kafka::protocol::{ApiKey, Request, Response};
 use crate::kafka::random::Random;
 use crate::kafka::replication::fetcher::Asked;
 use crate::kafka::replication::manager::{Notice, Step};
+use crate::kafka::replication::purgatory::SharedFetch;
 use crate::kafka::replication::{Disk, ReplicaManager};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, NodeId, Topic};
@@ -128,9 +129,9 @@ impl Broker {
         self.lifecycle.state()
     }
 
-    /// A broker opens its port once it has caught up with the metadata log.
+    /// A broker opens its port once it is unfenced (`BrokerServer.startup`).
     pub fn is_listening(&self) -> bool {
-        self.lifecycle.state() != BrokerState::Starting
+        self.lifecycle.state() == BrokerState::Running
     }
 
     /// What stays when the process is gone.
@@ -210,8 +211,8 @@ impl Broker {
             Request::Produce(produce) => {
                 self.with_replicas(now, fx, |replicas, step| replicas.produce(id, produce, step));
             }
-            Request::Fetch(fetch) => {
-                let fetch = Rc::new(fetch.clone());
+            Request::Fetch(_) => {
+                let fetch = SharedFetch::new(request.clone()).expect("a Fetch request");
                 self.with_replicas(now, fx, |replicas, step| replicas.fetch(id, &fetch, step));
             }
             Request::ListOffsets(request) => fx.respond(id, self.replicas.list_offsets(request, &self.image)),
@@ -322,8 +323,9 @@ impl Broker {
     fn on_notice(&mut self, now: Time, notice: Notice, fx: &mut Effects<BrokerTimer>) {
         match notice {
             Notice::IsrWanted { tp } => {
-                if let Some(partition) = self.replicas.partition(&tp) {
-                    self.alter_partition.submit(self.id, self.lifecycle.epoch(), partition, fx);
+                let Some(partition) = self.replicas.partition(&tp) else { return };
+                if !self.alter_partition.submit(self.id, self.lifecycle.epoch(), partition, fx) {
+                    self.replicas.isr_reverted(&tp);
                 }
             }
             Notice::HighWatermark { tp, offset } => self.on_offsets_committed(now, &tp, offset, fx),

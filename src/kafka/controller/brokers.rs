@@ -112,9 +112,9 @@ pub fn register(
         plan.records.extend(stopped(broker, clean, basis));
         sessions.remove(broker);
     }
-    // The epoch is the offset of the registration record (R-REPL-51).
-    let new_epoch = BrokerEpoch(next_offset.0 + plan.records.len() as i64);
-    let epoch = existing.filter(|_| same_incarnation).map_or(new_epoch, |known| known.epoch);
+    // The epoch is where this write begins: the offset of the registration record, unless an earlier life is cleaned up
+    // before it (R-REPL-51, 56).
+    let epoch = existing.filter(|_| same_incarnation).map_or(BrokerEpoch(next_offset.0), |known| known.epoch);
     plan.records.push(MetadataRecord::RegisterBroker(RegisterBroker {
         broker,
         incarnation: request.incarnation_id,
@@ -194,7 +194,7 @@ pub fn heartbeat(
     let broker = BrokerId(request.broker_id.0);
     let epoch = BrokerEpoch(request.broker_epoch);
     let known = check_epoch(basis.image, broker, epoch)?;
-    let caught_up = request.current_metadata_offset >= epoch.0;
+    let caught_up = request.current_metadata_offset >= known.registered_at.0;
     let shutdown_offset = sessions.shutdown_offset(broker, epoch);
     let current = match shutdown_offset {
         Some(_) => Standing::ControlledShutdown,

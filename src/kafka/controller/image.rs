@@ -21,6 +21,8 @@ use crate::kafka::types::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokerRegistration {
     pub epoch: BrokerEpoch,
+    /// The offset of the registration's record.
+    pub registered_at: Offset,
     pub incarnation: Uuid,
     pub rack: Option<String>,
     pub fenced: bool,
@@ -186,9 +188,10 @@ impl ClusterImage {
     }
 
     pub fn replay(&mut self, record: &MetadataRecord) {
+        let offset = self.next_offset;
         self.next_offset += 1;
         match record {
-            MetadataRecord::RegisterBroker(record) => self.replay_registration(record),
+            MetadataRecord::RegisterBroker(record) => self.replay_registration(record, offset),
             MetadataRecord::BrokerRegistrationChange(change) => {
                 if let Some(broker) = self.brokers.get_mut(&change.broker) {
                     broker.fenced = change.fenced.unwrap_or(broker.fenced);
@@ -232,9 +235,10 @@ impl ClusterImage {
         }
     }
 
-    fn replay_registration(&mut self, record: &RegisterBroker) {
+    fn replay_registration(&mut self, record: &RegisterBroker, registered_at: Offset) {
         let registration = BrokerRegistration {
             epoch: record.epoch,
+            registered_at,
             incarnation: record.incarnation,
             rack: record.rack.clone(),
             fenced: record.fenced,

@@ -111,7 +111,7 @@ impl Controller {
 
     fn start(&mut self, now: Time, fx: &mut Effects<ControllerTimer>) {
         if self.log.end_offset() == Offset::ZERO {
-            let plan = Plan { records: bootstrap_records(), cause: Cause::default() };
+            let plan = Plan { records: bootstrap_records(&self.config), cause: Cause::default() };
             self.write(now, plan, fx);
         }
         // R-CTRL-10: every unfenced broker gets a full session from the controller that has become active.
@@ -405,8 +405,9 @@ impl Controller {
     }
 }
 
-/// What `kafka-storage format` puts into a new cluster's log.
-fn bootstrap_records() -> Vec<MetadataRecord> {
+/// What `kafka-storage format` and the first activation of a controller put into a new cluster's log. With ELR,
+/// min.insync.replicas becomes a config of the cluster, with the value that the controller's own file has (R-REPL-48).
+fn bootstrap_records(config: &BrokerConfig) -> Vec<MetadataRecord> {
     let feature = |name: &str, level: i16| MetadataRecord::FeatureLevel { name: name.to_string(), level };
     vec![
         feature("metadata.version", 30),
@@ -418,7 +419,7 @@ fn bootstrap_records() -> Vec<MetadataRecord> {
             resource: ConfigResource::Broker,
             name: String::new(),
             key: "min.insync.replicas".to_string(),
-            value: Some("1".to_string()),
+            value: Some(config.min_insync_replicas.to_string()),
         },
     ]
 }

@@ -13,7 +13,7 @@ use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::incremental_alter_configs_request::AlterConfigsResource;
 use kafka_protocol::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 
-use super::image::{ClusterImage, TopicImage};
+use super::image::{ClusterImage, PartitionRegistration, TopicImage};
 use super::placement::{self, Draws, PlacementError};
 use crate::kafka::config::{BrokerConfig, check_topic_config};
 use crate::kafka::event::ChangeReason;
@@ -328,10 +328,13 @@ pub fn alter_configs(
             1 => None,
             other => return Err((ErrorCode::InvalidRequest, format!("Operation {other} is not supported."))),
         };
-        match &value {
+        let before = match &value {
             Some(value) => own.insert(key.clone(), value.clone()),
             None => own.remove(&key),
         };
+        if before == value {
+            continue;
+        }
         let (resource, name) = (ConfigResource::Topic, name.as_str().to_string());
         records.push(MetadataRecord::Config { resource, name, key, value });
     }
@@ -340,17 +343,21 @@ pub fn alter_configs(
     Ok(records)
 }
 
-/// R-REPL-48: another min.insync.replicas makes the eligible replicas of the topic meaningless.
+/// R-REPL-48, `ClearElrRecord`: another min.insync.replicas makes the eligible replicas and the last known leaders of
+/// the topic meaningless.
 fn elr_cleared_by(records: &[MetadataRecord], topic: &TopicImage) -> Vec<MetadataRecord> {
     let changes_min_isr = |record: &MetadataRecord| matches!(record, MetadataRecord::Config { key, .. } if key == "min.insync.replicas");
     if !records.iter().any(changes_min_isr) {
         return Vec::new();
     }
-    let with_elr = (0..).zip(&topic.partitions).filter(|(_, partition)| !partition.elr.is_empty());
+    let remembers =
+        |partition: &PartitionRegistration| !partition.elr.is_empty() || !partition.last_known_elr.is_empty();
+    let with_elr = (0..).zip(&topic.partitions).filter(|(_, partition)| remembers(partition));
     let cleared = |number: i32| PartitionChange {
         partition: number,
         topic_id: topic.id,
         elr: Some(Vec::new()),
+        last_known_elr: Some(Vec::new()),
         ..PartitionChange::default()
     };
     with_elr.map(|(number, _)| MetadataRecord::PartitionChange(cleared(number))).collect()
@@ -376,4 +383,36 @@ pub fn altered(
         .with_error_message(message)
         .with_resource_type(resource.resource_type)
         .with_resource_name(resource.resource_name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kafka::protocol::metadata_records::RegisterBroker;
+    use crate::kafka::types::BrokerEpoch;
+    use kafka_protocol::messages::TopicName;
+
+    #[test]
+    fn a_topic_with_default_numbers_is_answered_with_the_numbers_it_got() {
+        let mut image = ClusterImage::default();
+        for broker in [1, 2, 3].map(BrokerId) {
+            image.replay(&MetadataRecord::RegisterBroker(RegisterBroker {
+                broker,
+                incarnation: uuid::Uuid::nil(),
+                epoch: BrokerEpoch(1),
+                rack: None,
+                fenced: false,
+                in_controlled_shutdown: false,
+            }));
+        }
+        let config =
+            BrokerConfig { default_replication_factor: 3, num_partitions: 2, ..BrokerConfig::default() };
+        let topic = CreatableTopic::default()
+            .with_name(TopicName("t".into()))
+            .with_num_partitions(-1)
+            .with_replication_factor(-1);
+        let created = create_topic(&topic, &image, &config, &mut Random::stream(1, "test"));
+        let (_, result) = created.expect("three brokers live");
+        assert_eq!((result.num_partitions, result.replication_factor), (2, 3), "R-PLACE-1");
+    }
 }

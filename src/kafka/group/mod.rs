@@ -338,7 +338,7 @@ impl GroupCoordinator {
     pub fn on_topics_deleted(
         &mut self,
         now: Time,
-        deleted: &BTreeMap<Topic, TopicId>,
+        deleted: &BTreeMap<TopicId, Topic>,
         fx: &mut GroupEffects,
     ) {
         let partitions: Vec<i32> = self.shards.keys().copied().collect();

@@ -1,24 +1,18 @@
-//! Reads: Fetch requests of followers and consumers, and ListOffsets.
+//! Reads: Fetch requests of followers and consumers.
 //!
 //! Mirrors `ReplicaManager.fetchMessages`, `DelayedFetch`, `Partition.fetchRecords` (R-REPL-7 to 16, R-CONS-2,
-//! R-LOG-25 to 29).
-
-use std::rc::Rc;
+//! R-LOG-25 to 27).
 
 use bytes::Bytes;
 use kafka_protocol::messages::fetch_request::FetchPartition;
 use kafka_protocol::messages::fetch_response::{
     EpochEndOffset, FetchableTopicResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
 };
-use kafka_protocol::messages::list_offsets_request::ListOffsetsPartition;
-use kafka_protocol::messages::list_offsets_response::{
-    ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
-};
-use kafka_protocol::messages::{FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse};
+use kafka_protocol::messages::{FetchRequest, FetchResponse};
 
 use super::manager::{Notice, ReplicaManager, Step};
 use super::partition::Partition;
-use super::purgatory::{DelayedFetch, Operation, OperationId};
+use super::purgatory::{DelayedFetch, Operation, OperationId, SharedFetch};
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::RequestId;
@@ -73,11 +67,11 @@ impl Read {
 }
 
 impl ReplicaManager {
-    pub fn fetch(&mut self, id: RequestId, fetch: &Rc<FetchRequest>, step: &mut Step<'_>) {
+    pub fn fetch(&mut self, id: RequestId, fetch: &SharedFetch, step: &mut Step<'_>) {
         let reader = Reader::of(fetch);
         let (response, urgent, bytes) = self.read_all(fetch, reader, true, step);
         let waits = !urgent && bytes < i64::from(fetch.min_bytes) && fetch.max_wait_ms > 0;
-        if !waits || fetch.topics.is_empty() {
+        if !waits || fetch.topics.is_empty() || self.is_fetch_ready(fetch, step.image) {
             return step.fx.respond(id, response);
         }
         let named = fetch
@@ -196,7 +190,8 @@ impl ReplicaManager {
     }
 
     /// R-REPL-16: enough bytes below the bound, a divergence, or another leader; a mere advance of the high watermark
-    /// does not wake a follower.
+    /// does not wake a follower. A reader that is past its bound does not wait: `DelayedFetch` takes the log for one
+    /// that was truncated.
     fn is_fetch_ready(&self, fetch: &FetchRequest, image: &ClusterImage) -> bool {
         let reader = Reader::of(fetch);
         let mut bytes = 0;
@@ -207,7 +202,7 @@ impl ReplicaManager {
                 let Ok(partition) = self.find(&tp, image) else { return true };
                 let offset = Offset(wanted.fetch_offset);
                 let epoch = current_epoch(wanted);
-                if partition.check_leader(epoch).is_err() || offset > partition.log.log_end_offset() {
+                if partition.check_leader(epoch).is_err() || offset > reader.bound(partition) {
                     return true;
                 }
                 if diverging_epoch(partition, wanted).is_some() {
@@ -229,66 +224,6 @@ impl ReplicaManager {
         let (response, ..) = self.read_all(&parked.fetch, reader, false, step);
         step.fx.respond(parked.request, response);
     }
-
-    pub fn list_offsets(&self, request: &ListOffsetsRequest, image: &ClusterImage) -> ListOffsetsResponse {
-        let topics = request.topics.iter().map(|topic| {
-            let name = Topic::new(&topic.name.0);
-            let answers = topic.partitions.iter().map(|wanted| self.list_offset(&name, wanted, image));
-            ListOffsetsTopicResponse::default()
-                .with_name(topic.name.clone())
-                .with_partitions(answers.collect())
-        });
-        ListOffsetsResponse::default().with_topics(topics.collect())
-    }
-
-    fn list_offset(
-        &self,
-        topic: &Topic,
-        wanted: &ListOffsetsPartition,
-        image: &ClusterImage,
-    ) -> ListOffsetsPartitionResponse {
-        let tp = TopicPartition::new(topic, wanted.partition_index);
-        let epoch = Some(LeaderEpoch(wanted.current_leader_epoch)).filter(|epoch| epoch.0 >= 0);
-        let partition =
-            self.find(&tp, image).and_then(|partition| partition.check_leader(epoch).map(|_| partition));
-        let found = partition.and_then(|partition| offset_for(partition, wanted.timestamp));
-        let (error, (timestamp, offset, leader_epoch)) = match found {
-            Ok(found) => (ErrorCode::None, found),
-            Err(error) => (error, (-1, Offset::UNKNOWN, LeaderEpoch::NONE)),
-        };
-        ListOffsetsPartitionResponse::default()
-            .with_partition_index(wanted.partition_index)
-            .with_error_code(error.code())
-            .with_timestamp(timestamp)
-            .with_offset(offset.0)
-            .with_leader_epoch(leader_epoch.0)
-    }
-}
-
-const LATEST: i64 = -1;
-const EARLIEST: i64 = -2;
-
-/// R-LOG-28, 29: (timestamp, offset, leader epoch) of a consumer's look-up.
-fn offset_for(partition: &Partition, timestamp: i64) -> Result<(i64, Offset, LeaderEpoch), ErrorCode> {
-    let log = &partition.log;
-    let none = (-1, Offset::UNKNOWN, LeaderEpoch::NONE);
-    let at = |offset: Offset| {
-        let epoch = log.leader_epochs().epoch_at(offset).or(log.latest_epoch()).unwrap_or(LeaderEpoch::NONE);
-        (-1, offset, epoch)
-    };
-    if timestamp == EARLIEST {
-        return Ok(at(log.log_start_offset()));
-    }
-    let leader = partition.leader().ok_or(ErrorCode::NotLeaderOrFollower)?;
-    if log.high_watermark() < leader.epoch_start_offset {
-        return Err(ErrorCode::OffsetNotAvailable);
-    }
-    if timestamp == LATEST {
-        return Ok(at(log.high_watermark()));
-    }
-    let found = log.offset_for_timestamp(timestamp).map_err(|error| error.code())?;
-    let visible = found.filter(|found| found.offset < log.high_watermark());
-    Ok(visible.map_or(none, |found| (found.timestamp_ms, found.offset, found.leader_epoch)))
 }
 
 fn current_epoch(wanted: &FetchPartition) -> Option<LeaderEpoch> {
@@ -366,15 +301,12 @@ fn name_leaders(
     };
     for answer in answers.iter_mut().filter(|answer| misdirected(answer.error_code)) {
         let tp = TopicPartition::new(topic, answer.partition_index);
-        let Some(partition) = image.partition(&tp).filter(|partition| image.is_alive(partition.leader))
-        else {
-            continue;
-        };
+        let Some(partition) = image.partition(&tp) else { continue };
         let leader = partition.leader;
         answer.current_leader = LeaderIdAndEpoch::default()
             .with_leader_id(leader.0.into())
             .with_leader_epoch(partition.leader_epoch.0);
-        if endpoints.iter().all(|endpoint| endpoint.node_id.0 != leader.0) {
+        if image.is_alive(leader) && endpoints.iter().all(|endpoint| endpoint.node_id.0 != leader.0) {
             let rack = image.brokers.get(&leader).and_then(|broker| broker.rack.clone());
             endpoints.push(
                 NodeEndpoint::default()

@@ -167,6 +167,10 @@ impl ReplicaManager {
                 (LeaderEpoch(data.diverging_epoch.epoch), Offset(data.diverging_epoch.end_offset));
             return self.truncate(tp, diverging, fetch_offset, step);
         }
+        // R-REPL-38: fenced in its newest epoch, it waits for the metadata that the leader has already.
+        if error == ErrorCode::FencedLeaderEpoch {
+            return self.stop_fetching(tp);
+        }
         let taken = error.is_ok() && self.append_fetched(tp, data, step);
         if !taken {
             let until = step.now.plus_ms(self.config.replica_fetch_backoff_ms);

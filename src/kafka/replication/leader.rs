@@ -100,6 +100,21 @@ impl Leader {
         }
     }
 
+    /// A leader that is elected again keeps what it knows of its followers; only their clocks start anew
+    /// (`Replica.resetReplicaState`).
+    pub fn remember(&mut self, before: &BTreeMap<BrokerId, Remote>, now: Time) {
+        for (id, remote) in &mut self.remotes {
+            let Some(known) = before.get(id) else { continue };
+            let in_sync = remote.last_caught_up_at.is_some();
+            *remote = Remote {
+                last_fetch_leader_log_end: self.epoch_start_offset,
+                last_fetch_at: in_sync.then_some(now),
+                last_caught_up_at: remote.last_caught_up_at,
+                ..known.clone()
+            };
+        }
+    }
+
     /// The controller's word on the in-sync set ends whatever was on its way.
     pub fn commit_isr(&mut self, isr: Vec<BrokerId>) {
         self.isr = IsrState::Committed(isr);

@@ -154,7 +154,9 @@ impl ReplicaManager {
             return;
         }
         let partition = Rc::make_mut(partition);
-        partition.config = config;
+        if partition.role == Role::Unknown {
+            partition.config = config;
+        }
         let was_leader = partition.is_leader();
         if registration.leader == me {
             let new_epoch = partition.make_leader(me, registration, step.now);
@@ -196,13 +198,13 @@ impl ReplicaManager {
         self.complete(tp, step);
     }
 
-    /// Another value of a topic's config, without a change of its partitions.
-    pub fn apply_config(&mut self, tp: &TopicPartition, step: &mut Step<'_>) {
-        let config = Rc::new(step.image.topic_config(&tp.topic));
-        let Some(partition) = self.edit(tp) else { return };
-        partition.config = config;
-        self.advance_high_watermark(tp, step);
-        self.complete(tp, step);
+    /// Another value of a topic's config. It is no reason to look at the high watermark (R-REPL-14): with a lower
+    /// min.insync.replicas that moves at the next append or fetch.
+    pub fn apply_config(&mut self, tp: &TopicPartition, image: &ClusterImage) {
+        let config = Rc::new(image.topic_config(&tp.topic));
+        if let Some(partition) = self.edit(tp) {
+            partition.config = config;
+        }
     }
 
     /// R-REPL-35: fetching starts at the own log end; without a known epoch, at the high watermark.
@@ -224,7 +226,7 @@ impl ReplicaManager {
         }
     }
 
-    fn stop_fetching(&mut self, tp: &TopicPartition) {
+    pub(super) fn stop_fetching(&mut self, tp: &TopicPartition) {
         for fetcher in self.fetchers.values_mut() {
             fetcher.remove(tp);
         }

@@ -13,6 +13,7 @@ pub mod partition;
 pub mod purgatory;
 
 mod fetch;
+mod list_offsets;
 #[cfg(test)]
 mod tests;
 mod produce;

@@ -95,7 +95,11 @@ impl Partition {
         }
         let start = self.log.log_end_offset();
         self.log.assign_epoch(registration.leader_epoch, start);
-        self.role = Role::Leader(Leader::new(me, registration, now, start));
+        let mut leader = Leader::new(me, registration, now, start);
+        if let Role::Leader(before) = &self.role {
+            leader.remember(&before.remotes, now);
+        }
+        self.role = Role::Leader(leader);
         true
     }
 
@@ -138,19 +142,98 @@ impl Partition {
         self.log.maybe_increment_high_watermark(new)
     }
 
-    /// Whether an acks=all write that ends before `required` is done (R-REPL-29, 31).
-    pub fn acks_all_outcome(&self, leader_epoch: LeaderEpoch, required: Offset) -> Option<ErrorCode> {
-        match self.leader() {
-            Some(leader) if self.leader_epoch == leader_epoch => {
-                if self.log.high_watermark() < required {
-                    None
-                } else if leader.isr.maximal_len() < self.min_isr() {
-                    Some(ErrorCode::NotEnoughReplicasAfterAppend)
-                } else {
-                    Some(ErrorCode::None)
-                }
-            }
-            _ => Some(ErrorCode::NotLeaderOrFollower),
+    /// Whether an acks=all write that ends before `required` is done (R-REPL-29, 31). A leader that was elected again
+    /// goes on waiting: nothing was cut from its log.
+    pub fn acks_all_outcome(&self, required: Offset) -> Option<ErrorCode> {
+        let Some(leader) = self.leader() else { return Some(ErrorCode::NotLeaderOrFollower) };
+        if self.log.high_watermark() < required {
+            None
+        } else if leader.isr.maximal_len() < self.min_isr() {
+            Some(ErrorCode::NotEnoughReplicasAfterAppend)
+        } else {
+            Some(ErrorCode::None)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kafka::controller::image::ClusterImage;
+    use crate::kafka::log::Origin;
+    use crate::kafka::protocol::metadata_records::RecoveryState;
+    use crate::kafka::record::{BatchBuilder, NewRecord};
+    use crate::kafka::types::BrokerEpoch;
+
+    const ME: BrokerId = BrokerId(1);
+    const OTHER: BrokerId = BrokerId(2);
+
+    fn registration(leader_epoch: i32, leader: BrokerId) -> PartitionRegistration {
+        PartitionRegistration {
+            replicas: vec![ME, OTHER],
+            removing: Vec::new(),
+            adding: Vec::new(),
+            isr: vec![ME, OTHER],
+            elr: Vec::new(),
+            last_known_elr: Vec::new(),
+            leader,
+            recovery: RecoveryState::Recovered,
+            leader_epoch: LeaderEpoch(leader_epoch),
+            partition_epoch: PartitionEpoch(leader_epoch),
+        }
+    }
+
+    /// Leader in epoch 1 of a log with one record, which broker 2 has not fetched.
+    fn leading() -> Partition {
+        let tp = TopicPartition::new(&"t".into(), 0);
+        let mut partition = Partition::new(tp, TopicId::default(), Log::new(), Rc::default());
+        partition.make_leader(ME, &registration(1, ME), Time::ZERO);
+        let mut batch = BatchBuilder::new();
+        batch.append(&NewRecord { value: Some(b"a"), ..NewRecord::default() });
+        let (bytes, limits) = (batch.finish(None).into_bytes(), partition.append_limits());
+        let appended =
+            partition.log.append_as_leader(Time::ZERO, bytes, LeaderEpoch(1), Origin::Client, &limits);
+        appended.expect("a sound batch");
+        partition
+    }
+
+    fn fetched(partition: &mut Partition, offset: i64) {
+        let end = partition.log.log_end_offset();
+        let leader = partition.leader_mut().expect("it leads");
+        leader.on_follower_fetch(Time::ZERO, OTHER, Offset(offset), Offset::ZERO, end, BrokerEpoch(9));
+    }
+
+    fn advance(partition: &mut Partition) {
+        let image = ClusterImage::default();
+        let judge = Judgement { now: Time::ZERO, image: &image, lag_time_max_ms: 30_000 };
+        partition.maybe_advance_high_watermark(judge);
+    }
+
+    #[test]
+    fn a_write_waits_on_through_a_re_election_of_its_leader_and_fails_when_another_leads() {
+        let mut partition = leading();
+        assert_eq!(partition.acks_all_outcome(Offset(1)), None);
+        assert!(partition.make_leader(ME, &registration(3, ME), Time::ZERO));
+        assert_eq!(partition.acks_all_outcome(Offset(1)), None, "R-REPL-32: nothing was cut");
+        fetched(&mut partition, 1);
+        advance(&mut partition);
+        assert_eq!(partition.acks_all_outcome(Offset(1)), Some(ErrorCode::None), "R-REPL-29");
+        partition.make_follower(&registration(4, OTHER));
+        assert_eq!(partition.acks_all_outcome(Offset(2)), Some(ErrorCode::NotLeaderOrFollower));
+    }
+
+    #[test]
+    fn only_a_broker_that_did_not_lead_forgets_its_followers_when_it_is_elected() {
+        let mut partition = leading();
+        fetched(&mut partition, 1);
+        let end =
+            |partition: &Partition| partition.leader().expect("it leads").remotes[&OTHER].log_end_offset;
+        partition.make_leader(ME, &registration(3, ME), Time::ZERO);
+        assert_eq!(end(&partition), Offset(1), "Replica.resetReplicaState");
+        partition.make_follower(&registration(4, OTHER));
+        partition.make_leader(ME, &registration(5, ME), Time::ZERO);
+        assert_eq!(end(&partition), Offset::UNKNOWN, "R-REPL-18");
+        advance(&mut partition);
+        assert_eq!(partition.log.high_watermark(), Offset::ZERO);
     }
 }

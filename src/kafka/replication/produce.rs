@@ -18,7 +18,7 @@ use crate::kafka::event::Event;
 use crate::kafka::log::{AppendError, Appended, Origin};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::metadata_records::{PORT, host};
-use crate::kafka::types::{LeaderEpoch, Offset, TopicId, TopicPartition};
+use crate::kafka::types::{Offset, TopicId, TopicPartition};
 
 const ACKS_ALL: i16 = -1;
 
@@ -31,7 +31,6 @@ pub fn is_internal(topic: &str) -> bool {
 struct Outcome {
     tp: TopicPartition,
     topic_id: TopicId,
-    leader_epoch: LeaderEpoch,
     result: Result<Appended, AppendFailure>,
 }
 
@@ -82,7 +81,7 @@ impl ReplicaManager {
         let Some(tp) = tp else {
             let tp = TopicPartition::new(&"".into(), data.index);
             let result = Err(AppendFailure::Code(ErrorCode::UnknownTopicId));
-            return Outcome { tp, topic_id, leader_epoch: LeaderEpoch::NONE, result };
+            return Outcome { tp, topic_id, result };
         };
         let records = data.records.clone().unwrap_or_default();
         let result = if !matches!(acks, ACKS_ALL | 0 | 1) {
@@ -96,8 +95,7 @@ impl ReplicaManager {
             let error = failure.code();
             step.fx.event(Event::ProduceRefused { broker: self.me, tp: tp.clone(), error });
         }
-        let leader_epoch = self.partition(&tp).map_or(LeaderEpoch::NONE, |partition| partition.leader_epoch);
-        Outcome { tp, topic_id, leader_epoch, result }
+        Outcome { tp, topic_id, result }
     }
 
     /// Appends one batch to a log that this broker leads (R-REPL-30: acks=all needs enough replicas in sync).
@@ -170,7 +168,6 @@ impl ReplicaManager {
                 pending.push(PendingAcks {
                     tp: outcome.tp.clone(),
                     topic_id: outcome.topic_id,
-                    leader_epoch: outcome.leader_epoch,
                     required: appended.last_offset + 1,
                 });
             }
@@ -194,7 +191,7 @@ impl ReplicaManager {
         produce.pending.retain(|pending| {
             let partition = partitions.get(&pending.tp);
             let outcome = match partition {
-                Some(partition) => partition.acks_all_outcome(pending.leader_epoch, pending.required),
+                Some(partition) => partition.acks_all_outcome(pending.required),
                 None if image.partition(&pending.tp).is_some() => Some(ErrorCode::NotLeaderOrFollower),
                 None => Some(ErrorCode::UnknownTopicOrPartition),
             };
@@ -281,14 +278,12 @@ fn name_leader(
     if error != ErrorCode::NotLeaderOrFollower {
         return;
     }
-    let Some(partition) = image.partition(tp).filter(|partition| image.is_alive(partition.leader)) else {
-        return;
-    };
+    let Some(partition) = image.partition(tp) else { return };
     let leader = partition.leader;
     answer.current_leader = LeaderIdAndEpoch::default()
         .with_leader_id(leader.0.into())
         .with_leader_epoch(partition.leader_epoch.0);
-    if endpoints.iter().all(|endpoint| endpoint.node_id.0 != leader.0) {
+    if image.is_alive(leader) && endpoints.iter().all(|endpoint| endpoint.node_id.0 != leader.0) {
         let rack = image.brokers.get(&leader).and_then(|broker| broker.rack.clone());
         endpoints.push(
             NodeEndpoint::default()
@@ -297,5 +292,52 @@ fn name_leader(
                 .with_port(PORT.into())
                 .with_rack(rack.map(Into::into)),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kafka::protocol::metadata_records::{
+        MetadataRecord, PartitionRecord, RecoveryState, RegisterBroker,
+    };
+    use crate::kafka::types::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch};
+
+    /// (leader, leader epoch, number of endpoints) that a refusal names when broker 2 leads.
+    fn hint(error: ErrorCode, fenced: bool) -> (i32, i32, i64) {
+        let (mut image, leader) = (ClusterImage::default(), BrokerId(2));
+        image.replay(&MetadataRecord::RegisterBroker(RegisterBroker {
+            broker: leader,
+            incarnation: uuid::Uuid::nil(),
+            epoch: BrokerEpoch(1),
+            rack: None,
+            fenced,
+            in_controlled_shutdown: false,
+        }));
+        let topic_id = TopicId(uuid::Uuid::from_u128(7));
+        image.replay(&MetadataRecord::Topic { name: "t".into(), id: topic_id });
+        image.replay(&MetadataRecord::Partition(PartitionRecord {
+            partition: 0,
+            removing: Vec::new(),
+            adding: Vec::new(),
+            topic_id,
+            replicas: vec![BrokerId(1), leader],
+            isr: vec![leader],
+            leader,
+            recovery: RecoveryState::Recovered,
+            leader_epoch: LeaderEpoch(4),
+            partition_epoch: PartitionEpoch(5),
+        }));
+        let (mut answer, mut endpoints) = (PartitionProduceResponse::default(), Vec::new());
+        name_leader(&mut answer, &TopicPartition::new(&"t".into(), 0), error, &image, &mut endpoints);
+        let named = &answer.current_leader;
+        (named.leader_id.0, named.leader_epoch, endpoints.len() as i64)
+    }
+
+    #[test]
+    fn a_refusal_names_the_leader_and_says_where_it_is_if_it_lives() {
+        assert_eq!(hint(ErrorCode::NotLeaderOrFollower, false), (2, 4, 1), "R-REPL-67");
+        assert_eq!(hint(ErrorCode::NotLeaderOrFollower, true), (2, 4, 0), "it has no endpoint while fenced");
+        assert_eq!(hint(ErrorCode::NotEnoughReplicas, false), (-1, -1, 0));
     }
 }

@@ -4,12 +4,15 @@
 //! lists it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+use std::rc::Rc;
 
 use kafka_protocol::messages::{FetchRequest, ProduceResponse};
 
 use crate::kafka::effects::RequestId;
+use crate::kafka::protocol::Request;
 use crate::kafka::time::Time;
-use crate::kafka::types::{LeaderEpoch, Offset, TopicId, TopicPartition};
+use crate::kafka::types::{Offset, TopicId, TopicPartition};
 
 /// Operations are numbered in the order in which they came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,7 +23,6 @@ pub struct OperationId(pub u64);
 pub struct PendingAcks {
     pub tp: TopicPartition,
     pub topic_id: TopicId,
-    pub leader_epoch: LeaderEpoch,
     /// The high watermark that completes it: the write's last offset + 1.
     pub required: Offset,
 }
@@ -36,7 +38,29 @@ pub struct DelayedProduce {
 #[derive(Clone, Debug)]
 pub struct DelayedFetch {
     pub request: RequestId,
-    pub fetch: std::rc::Rc<FetchRequest>,
+    pub fetch: SharedFetch,
+}
+
+/// A Fetch request as it came, shared with whoever still holds it.
+#[derive(Clone, Debug)]
+pub struct SharedFetch(Rc<Request>);
+
+impl SharedFetch {
+    /// `None` for any other request.
+    pub fn new(request: Rc<Request>) -> Option<SharedFetch> {
+        matches!(*request, Request::Fetch(_)).then_some(SharedFetch(request))
+    }
+}
+
+impl Deref for SharedFetch {
+    type Target = FetchRequest;
+
+    fn deref(&self) -> &FetchRequest {
+        match &*self.0 {
+            Request::Fetch(fetch) => fetch,
+            _ => unreachable!("checked when it was made"),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -27,6 +27,7 @@ pub use complete::{Clients, ConsumerDraft, ProducerDraft, Written};
 pub(super) use complete::{default_keys, default_program, default_rate};
 pub use parse::parse;
 pub use print::print;
+pub use tokens::quote;
 
 /// Why a text is no command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -97,13 +97,20 @@ fn elected(time: Time, event: &Event) -> Option<(TopicPartition, Sentence)> {
             time,
             Tone::Bad,
             tp,
-            format!("leader {from} -> none, epoch {old_epoch} -> {epoch}; in-sync {isr}"),
+            format!(
+                "broker {from} leads no more and none takes over, epoch {old_epoch} to {epoch}; in-sync {isr}"
+            ),
         )
         .detail("No in-sync replica is alive: nothing can be written or read until one returns.")
         .rules(&["R-REPL-42"])
+    } else if from == to {
+        let what = format!("broker {to} leads on, epoch {old_epoch} to {epoch}; in-sync {isr}");
+        about(time, Tone::Info, tp, what)
+            .detail("A replica left the partition; requests of the old epoch are refused from now on.")
+            .rules(&["R-REPL-3"])
     } else if *unclean {
         let what = format!(
-            "leader {} -> {to} uncleanly, epoch {old_epoch} -> {epoch}; in-sync {isr}",
+            "leader moved uncleanly from {} to broker {to}, epoch {old_epoch} to {epoch}; in-sync {isr}",
             leader(*from)
         );
         about(time, Tone::Bad, tp, what)
@@ -112,15 +119,15 @@ fn elected(time: Time, event: &Event) -> Option<(TopicPartition, Sentence)> {
     } else {
         let tone = if from.is_some() { Tone::Warn } else { Tone::Good };
         let from = leader(*from);
-        about(time, tone, tp, format!("leader {from} -> {to}, epoch {old_epoch} -> {epoch}; in-sync {isr}"))
-            .detail(why_elected(*reason))
-            .rules(&["R-REPL-42"])
+        let what =
+            format!("leader moved from {from} to broker {to}, epoch {old_epoch} to {epoch}; in-sync {isr}");
+        about(time, tone, tp, what).detail(why_elected(*reason)).rules(&["R-REPL-42"])
     };
     Some((tp.clone(), sentence))
 }
 
 fn leader(broker: BrokerId) -> String {
-    if broker.is_some() { broker.to_string() } else { "none".to_owned() }
+    if broker.is_some() { format!("broker {broker}") } else { "none".to_owned() }
 }
 
 fn why_elected(reason: ChangeReason) -> &'static str {
@@ -150,10 +157,10 @@ fn many_elected(topic: &Topic, events: &[&Event]) -> (String, String) {
         }
     }
     let moves =
-        list(moves.iter().map(|((from, to), n)| format!("{} -> {} ({n})", leader(*from), leader(*to))));
+        list(moves.iter().map(|((from, to), n)| format!("{} to {} ({n})", leader(*from), leader(*to))));
     (
-        format!("{topic}: {} elected: {moves}", count(events.len() as i64, "leader")),
-        "Old leader -> new leader, and of how many partitions.".to_owned(),
+        format!("{topic}: {} moved: {moves}", count(events.len() as i64, "leader")),
+        "From the old leader to the new one, and of how many partitions.".to_owned(),
     )
 }
 
@@ -300,7 +307,7 @@ fn positions_from(time: Time, events: &[Event], source: PositionSource) -> Vec<S
     for event in events {
         match event {
             Event::PositionSet { client, tp, offset, source: from } if *from == source => {
-                starts.entry(client).or_default().push(format!("{tp} at {offset}"));
+                starts.entry(client).or_default().push(format!("{tp} from offset {offset}"));
             }
             _ => {}
         }

@@ -82,7 +82,7 @@ impl Partitions {
         if waited_ms <= PATIENCE_MS || is_internal(tp) {
             return None;
         }
-        let title = format!("{tp}: high watermark {from} -> {to} after {}", duration(waited_ms));
+        let title = format!("{tp}: high watermark moved from {from} to {to} after {}", duration(waited_ms));
         let sentence = Sentence::new(time, Tone::Good, Subject::Partition(tp.clone()), title);
         Some(
             sentence

@@ -54,7 +54,7 @@ fn a_dead_leader_is_fenced_and_replaced_and_the_narrative_says_so() {
             "broker 3 killed",
             "checkout-api lost its connection to broker 3",
             "broker 3 fenced",
-            "leader 3 -> ",
+            "leader moved from broker 3 to ",
         ],
     );
     check_told(&session, &["broker 3 fenced", "acknowledged after"]);
@@ -198,4 +198,61 @@ fn the_situation_tells_traffic_from_a_rebalance() {
     assert!(rebalance.contains(&Reason::TrafficBegins), "{rebalance:?}");
     session.run_until(at(60), u64::MAX);
     assert_eq!(watch(&mut session, 1000).last(), Some(&Reason::TrafficGoesOn));
+}
+
+/// The seconds on the watch of a person who sees frames of 16 ms at automatic speed, until each of these is told in
+/// this order.
+fn watched(session: &mut Session, parts: &[&str]) -> Vec<f64> {
+    let mut pace = pace::Pace::default();
+    let (mut heard, mut frames) = (session.narrative().len_ever(), 0);
+    let mut until_told = |part: &str| loop {
+        let told = session.narrative().since(heard).find(|(_, told)| told.title.contains(part));
+        if let Some((number, _)) = told {
+            heard = number;
+            return f64::from(frames) * 0.016;
+        }
+        let frame = pace.frame(16.0, &session.situation());
+        let until = session.now().plus_us(frame.virtual_us);
+        session.run(until, u64::MAX, frame.stops_at());
+        frames += 1;
+        assert!(frames < 10_000, "{part} is not told within {frames} frames");
+    };
+    parts.iter().map(|part| until_told(part)).collect()
+}
+
+/// What the last of these takes is within `seconds` of a person's time.
+fn check_watched(
+    session: &mut Session,
+    command: &str,
+    parts: &[&str],
+    seconds: std::ops::RangeInclusive<f64>,
+) {
+    session.command(command).expect("the command is right");
+    let watched = watched(session, parts);
+    assert!(watched.last().is_some_and(|last| seconds.contains(last)), "{command}: {parts:?} at {watched:?}");
+}
+
+#[test]
+fn at_automatic_speed_a_fault_and_its_outcome_take_a_quarter_of_a_minute_to_watch() {
+    let mut session = session(10);
+    session.look_anew();
+    check_watched(
+        &mut session,
+        "kill broker 3",
+        &["broker 3 fenced", "leader moved from broker 3 to broker 1"],
+        4.0..=8.0,
+    );
+    check_watched(&mut session, "start broker 3", &["unfenced", "orders-1: broker 3 is back"], 6.0..=15.0);
+    let joined = ["consumer-c joins", "gave up", "generation 2:", "consumer-c reads"];
+    check_watched(&mut session, "add consumer consumer-c to billing", &joined, 8.0..=16.0);
+    session.run_until(session.now().plus_ms(5000), u64::MAX);
+    check_watched(&mut session, "crash consumer-b", &["removed", "generation 3:", "reads"], 6.0..=15.0);
+}
+
+#[test]
+fn after_a_leaders_death_its_partition_has_traffic_again_within_a_quarter_of_a_minute() {
+    let mut session = session(10);
+    let again =
+        ["broker 3 fenced", "leader moved from broker 3 to broker 1", "record of orders-2 acknowledged"];
+    check_watched(&mut session, "kill broker 3", &again, 6.0..=15.0);
 }

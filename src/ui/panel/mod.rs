@@ -4,6 +4,8 @@ pub mod events;
 pub mod inspect;
 pub mod run;
 
+use wasm_bindgen::JsCast;
+use web_sys::{Element, HtmlElement, KeyboardEvent};
 use yew::prelude::*;
 
 use self::events::Events;
@@ -30,6 +32,21 @@ pub struct PanelProps {
     pub on_close: Callback<()>,
 }
 
+/// Arrow keys go from tab to tab and open it.
+fn walk(event: KeyboardEvent) {
+    let target = event.target().and_then(|target| target.dyn_into::<Element>().ok());
+    let next = target.and_then(|tab| match event.key().as_str() {
+        "ArrowLeft" => tab.previous_element_sibling(),
+        "ArrowRight" => tab.next_element_sibling(),
+        _ => None,
+    });
+    if let Some(tab) = next.and_then(|tab| tab.dyn_into::<HtmlElement>().ok()) {
+        // A tab that cannot take the focus opens all the same.
+        let _ = tab.focus();
+        tab.click();
+    }
+}
+
 #[component]
 pub fn Panel(props: &PanelProps) -> Html {
     let tab = use_state_eq(|| Tab::Events);
@@ -44,7 +61,8 @@ pub fn Panel(props: &PanelProps) -> Html {
     });
     html! {
         <aside class="panel" aria-label="Events and details">
-            <div key="tabs" class="tabs" role="tablist">
+            <div key="tabs" class="tabs">
+                <div key="list" class="tab-list" role="tablist" aria-label="Events and details" onkeydown={walk}>
                 { for Tab::ALL.iter().map(|(each, name)| {
                     let (each, tab) = (*each, tab.clone());
                     let selected = *tab == each;
@@ -55,7 +73,7 @@ pub fn Panel(props: &PanelProps) -> Html {
                         </button>
                     }
                 }) }
-                <span key="grow" class="grow"></span>
+                </div>
                 <IconButton key="close" class="panel-close" icon={Icon::Close} name="Close this region"
                     onclick={props.on_close.clone()} />
             </div>

@@ -27,7 +27,7 @@ pub fn Broker(props: &BrokerProps) -> Html {
             <div key="head" class="broker-head">
                 <span class="light" aria-hidden="true"></span>
                 <h3>{ format!("broker {}", view.id) }</h3>
-                <span class="dim">
+                <span class="dim" title={view.rack.as_deref().map(str::to_owned)}>
                     { view.rack.as_ref().map(|rack| format!("rack {rack}")).unwrap_or_default() }
                 </span>
                 <span class="state">{ view.state.as_ref() }</span>

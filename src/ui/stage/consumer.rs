@@ -4,6 +4,7 @@ use yew::prelude::*;
 
 use super::{anchor, light};
 use crate::kafka::types::Offset;
+use crate::lab::command::quote;
 use crate::ui::act;
 use crate::ui::shared::Shared;
 use crate::ui::widget::button::CommandButton;
@@ -28,12 +29,12 @@ pub fn Consumer(props: &ConsumerProps) -> Html {
             aria-label={sentences::consumer(view)}>
             <div key="head" class="client-head">
                 <span class="light" aria-hidden="true"></span>
-                <h4>{ view.name.as_ref() }</h4>
+                <h4 title={view.name.to_string()}>{ view.name.as_ref() }</h4>
                 <span class="grow"></span>
                 if view.health == Health::Frozen {
-                    <CommandButton command={act::thaw(&view.name)} label="thaw" class="small" />
+                    <CommandButton command={act::thaw(quote(&view.name))} label="thaw" class="small" />
                 } else if lives {
-                    <CommandButton command={act::freeze(&view.name)} label="freeze" class="small" />
+                    <CommandButton command={act::freeze(quote(&view.name))} label="freeze" class="small" />
                 }
                 if lives {
                     <CommandButton command={act::close(&view.name)} label="close" class="small" />
@@ -42,7 +43,7 @@ pub fn Consumer(props: &ConsumerProps) -> Html {
             </div>
             <div key="owned" class="owned">
                 { for view.owned.iter().map(|tp| html! {
-                    <span key={tp.to_string()} class="chip">{ tp.to_string() }</span>
+                    <span key={tp.to_string()} class="chip" title={tp.to_string()}>{ tp.to_string() }</span>
                 }) }
                 <span key="badge" class="badge">{ if view.group_leader { "group leader" } else { "" } }</span>
                 <span key="state" class="state">{ view.state.as_ref() }</span>
@@ -88,7 +89,7 @@ fn consumed_table(view: &ConsumerView) -> Html {
                 <tr>
                     <th scope="col"><span class="unseen">{ "partition" }</span></th>
                     <th scope="col">{ "position" }</th><th scope="col">{ "committed" }</th>
-                    <th scope="col" colspan="2">{ "lag" }</th>
+                    <th scope="col">{ "lag" }</th><td class="bar"></td>
                 </tr>
             </thead>
             <tbody>{ for view.partitions.iter().map(consumed) }</tbody>

@@ -13,12 +13,15 @@ use super::anchor;
 use super::paths::{Curve, Frame, between_cards, between_rows, through_margin};
 use crate::kafka::time::Time;
 use crate::kafka::types::NodeId;
+use crate::lab::words;
 use crate::ui::store::Shown;
 use crate::view::model::{Flight, FlightKind, Health, Model, Role};
 
 const CANVAS_ID: &str = "flights";
 /// A scene narrower than this has one column of cards.
 const ONE_COLUMN: f64 = 745.0;
+/// Of more links than these only the busy ones are drawn.
+const MOST_LINKS: usize = 24;
 
 #[component]
 pub fn Flights() -> Html {
@@ -179,7 +182,7 @@ struct Easel<'a> {
 }
 
 impl Easel<'_> {
-    /// A faint line for each pair that records pass between.
+    /// A faint line for each pair that records pass between, a clear one while they do.
     fn links(&self, model: &Model) {
         let busy = |client: NodeId, broker: NodeId| {
             model.flights.iter().any(|flight| {
@@ -187,9 +190,15 @@ impl Easel<'_> {
                     && [(flight.from, flight.to), (flight.to, flight.from)].contains(&(client, broker))
             })
         };
-        for (client, broker) in pairs(model) {
+        let pairs = pairs(model);
+        let crowded = pairs.len() > MOST_LINKS;
+        for (client, broker) in pairs {
+            let busy = busy(client, broker);
+            if crowded && !busy {
+                continue;
+            }
             let Some(Curve([a, b, c, d])) = self.scene.between(client, broker) else { continue };
-            self.pen.set_global_alpha(if busy(client, broker) { 0.55 } else { 0.2 });
+            self.pen.set_global_alpha(if busy { 0.55 } else { 0.2 });
             self.pen.set_stroke_style_str(&self.palette.accent);
             self.pen.set_line_width(1.5);
             self.pen.begin_path();
@@ -247,14 +256,14 @@ impl Easel<'_> {
 
     /// Instead of dots: how many batches are on each link.
     fn counts(&self, flights: &[Flight]) {
-        let mut batches: BTreeMap<(NodeId, NodeId), u32> = BTreeMap::new();
+        let mut batches: BTreeMap<(NodeId, NodeId), i64> = BTreeMap::new();
         for flight in flights.iter().filter(|flight| flight.kind == FlightKind::Records) {
             *batches.entry((flight.from, flight.to)).or_default() += 1;
         }
         for ((from, to), count) in batches {
             let Some(curve) = self.scene.between(from, to) else { continue };
             let at = curve.at(0.5);
-            self.label(&format!("{count} in flight"), at.x + 6.0, at.y);
+            self.label(&words::count(count, "batch"), at.x + 6.0, at.y);
         }
     }
 }

@@ -22,7 +22,7 @@ use super::shared::Shared;
 use super::store::{use_slice, use_store};
 use crate::kafka::types::NodeId;
 use crate::view::model::Health;
-use crate::view::sentences;
+use crate::view::{row, sentences};
 
 #[derive(PartialEq, Properties)]
 pub struct StageProps {
@@ -67,7 +67,7 @@ pub fn Stage(props: &StageProps) -> Html {
 /// The stage's marks: the class of each sample and what it means.
 const MARKS: [(&str, &str); 6] = [
     ("filled", "committed"),
-    ("outlined", "not yet"),
+    ("outlined", "not committed yet"),
     ("hw", "HW: high watermark"),
     ("leo", "LEO: log end"),
     ("flag", "committed offset"),
@@ -135,7 +135,7 @@ fn use_slots(region: NodeRef, columns: usize) -> u16 {
             let measure = Closure::<dyn Fn()>::new(move || {
                 let tail = measured.as_ref().and_then(|region| region.query_selector(".tail").ok().flatten());
                 if let Some(tail) = tail {
-                    slots.set(replica::slots(tail.client_width()));
+                    slots.set(row::slots(tail.client_width()));
                 }
             });
             // The observer calls once at the start too.
@@ -163,6 +163,10 @@ fn walk(event: KeyboardEvent) {
         "ArrowDown" => (0, 1),
         _ => return,
     };
+    // With shift they walk from record to record, which is the replica's own.
+    if event.shift_key() {
+        return;
+    }
     let target = event.target().and_then(|target| target.dyn_into::<Element>().ok());
     if let Some(next) = target.and_then(|target| neighbour(&target, across, down)) {
         event.prevent_default();

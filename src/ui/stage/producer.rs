@@ -29,7 +29,7 @@ pub fn Producer(props: &ProducerProps) -> Html {
             data-node={anchor(view.node)} aria-label={sentences::producer(view)}>
             <div key="head" class="client-head">
                 <span class="light" aria-hidden="true"></span>
-                <h3>{ view.name.as_ref() }</h3>
+                <h3 title={view.name.to_string()}>{ view.name.as_ref() }</h3>
                 <span class="state">{ state }</span>
                 <span class="grow"></span>
                 if view.health != Health::Dead {
@@ -46,7 +46,7 @@ pub fn Producer(props: &ProducerProps) -> Html {
                     <span class="bad">{ format!("{} failed", view.failed) }</span>
                 }
             </p>
-            <p key="waiting" class="waiting">{ view.waiting.as_deref().unwrap_or("").to_owned() }</p>
+            <p key="waiting" class="waiting" title={view.waiting.as_deref().map(str::to_owned)}>{ view.waiting.as_deref().unwrap_or("").to_owned() }</p>
         </article>
     }
 }

@@ -5,59 +5,16 @@ use web_sys::{Element, KeyboardEvent};
 use yew::prelude::*;
 
 use crate::kafka::types::Offset;
+use crate::lab::words;
 use crate::ui::shared::Shared;
 use crate::ui::store::{use_slice, use_store};
-use crate::view::model::{Flag, FlagKind, Focus, ReplicaView, Role, Standing};
+use crate::view::model::{FlagKind, Focus, ReplicaView, Role, Standing};
+use crate::view::row::{Axis, PlacedFlag, place};
 use crate::view::sentences;
 
-/// From one cell to the next, in CSS pixels.
-const STEP: i64 = 17;
 const CELL_WIDTH: i64 = 15;
 const CELL_TOP: i64 = 15;
 const CELL_HEIGHT: i64 = 18;
-/// The axis moves by this many cells at a time, so that cells mostly stand still.
-const BLOCK: i64 = 4;
-/// Room before the first cell for its marker, and beyond the last one for its marker and flag.
-const LEFT: i64 = 2;
-const RIGHT: i64 = 16;
-/// Width of a letter on a flag.
-const LETTER: i64 = 6;
-
-/// How many cells fit into `width` CSS pixels.
-pub fn slots(width: i32) -> u16 {
-    let slots = (i64::from(width) - LEFT - RIGHT) / STEP;
-    u16::try_from(slots.clamp(BLOCK + 1, 200)).unwrap_or(u16::MAX)
-}
-
-/// The part of the offset axis that a row shows.
-#[derive(Clone, Copy)]
-struct Axis {
-    start: i64,
-    slots: i64,
-}
-
-impl Axis {
-    /// All replicas of a partition have the same axis, so equal offsets stand below each other.
-    fn of(view: &ReplicaView, slots: u16) -> Axis {
-        let slots = i64::from(slots);
-        let over = view.axis_end.0 - slots;
-        let start = if over <= 0 { 0 } else { (over + BLOCK - 1) / BLOCK * BLOCK };
-        Axis { start, slots }
-    }
-
-    /// The left edge of an offset's cell; offsets before the axis stand at its edge.
-    fn x(self, offset: Offset) -> i64 {
-        LEFT + (offset.0 - self.start).clamp(0, self.slots) * STEP
-    }
-
-    fn shows(self, offset: Offset) -> bool {
-        (self.start..self.start + self.slots).contains(&offset.0)
-    }
-
-    fn width(self) -> i64 {
-        LEFT + self.slots * STEP + RIGHT
-    }
-}
 
 #[derive(PartialEq, Properties)]
 pub struct ReplicaProps {
@@ -79,28 +36,34 @@ pub fn Replica(props: &ReplicaProps) -> Html {
             _ => None,
         })
     };
-    let choose = {
-        let (broker, tp) = (view.broker, view.tp.clone());
-        move |target: Option<Element>| {
-            let offset = target.and_then(|target| target.get_attribute("data-offset"));
-            let tp = tp.clone();
-            store.choose(Some(match offset.and_then(|offset| offset.parse().ok()) {
-                Some(offset) => Focus::Record { broker, tp, offset: Offset(offset) },
-                None => Focus::Replica { broker, tp },
-            }));
-        }
-    };
+    let whole = Focus::Replica { broker: view.broker, tp: view.tp.clone() };
     let onclick = {
-        let choose = choose.clone();
+        let (whole, store) = (whole.clone(), store.clone());
+        let (broker, tp) = (view.broker, view.tp.clone());
         Callback::from(move |event: MouseEvent| {
-            choose(event.target().and_then(|target| target.dyn_into().ok()));
+            let target = event.target().and_then(|target| target.dyn_into::<Element>().ok());
+            let offset = target.and_then(|target| target.get_attribute("data-offset"));
+            store.choose(Some(match offset.and_then(|offset| offset.parse().ok()) {
+                Some(offset) => Focus::Record { broker, tp: tp.clone(), offset: Offset(offset) },
+                None => whole.clone(),
+            }));
         })
     };
-    let onkeydown = Callback::from(move |event: KeyboardEvent| {
-        if event.key() == "Enter" {
-            choose(None);
-        }
-    });
+    let onkeydown = {
+        let (view, store) = (view.clone(), store.clone());
+        Callback::from(move |event: KeyboardEvent| {
+            let focus = match (event.key().as_str(), event.shift_key()) {
+                ("Enter" | " ", _) => Some(whole.clone()),
+                ("ArrowLeft", true) => record_beside(&view, chosen.flatten(), |a, b| a < b),
+                ("ArrowRight", true) => record_beside(&view, chosen.flatten(), |a, b| a > b),
+                _ => None,
+            };
+            if let Some(focus) = focus {
+                event.prevent_default();
+                store.choose(Some(focus));
+            }
+        })
+    };
     let (role, role_text) = match view.role {
         Role::Leader => ("leader", "leader"),
         Role::Follower => ("follower", "follower"),
@@ -115,7 +78,7 @@ pub fn Replica(props: &ReplicaProps) -> Html {
             data-replica={format!("{}/{}", view.broker, view.tp)} aria-label={sentences::replica(view)}
             aria-pressed={chosen.is_some().to_string()} {onclick} {onkeydown}>
             <div key="who" class="who">
-                <b>{ view.tp.to_string() }</b>
+                <b title={view.tp.to_string()}>{ view.tp.to_string() }</b>
                 <span class="role">{ format!("{role_text} · e{}", view.leader_epoch) }</span>
                 <span class="why">{ standing(view) }</span>
             </div>
@@ -129,6 +92,22 @@ pub fn Replica(props: &ReplicaProps) -> Html {
             </div>
         </div>
     }
+}
+
+/// The record next to the chosen one on a side, from the newest on when none is chosen.
+fn record_beside(
+    view: &ReplicaView,
+    chosen: Option<Offset>,
+    side: fn(Offset, Offset) -> bool,
+) -> Option<Focus> {
+    let mut offsets = view.cells.iter().map(|cell| cell.offset);
+    let offset = match chosen {
+        None => offsets.next_back(),
+        Some(chosen) => {
+            offsets.filter(|offset| side(*offset, chosen)).min_by_key(|offset| (*offset - chosen).abs())
+        }
+    }?;
+    Some(Focus::Record { broker: view.broker, tp: view.tp.clone(), offset })
 }
 
 /// The in-sync set on the leader; why not in sync on a follower.
@@ -166,7 +145,7 @@ fn tail(view: &ReplicaView, axis: Axis, chosen: Option<Offset>) -> Html {
             </g>
             <g key="marks">
                 if view.log_end.0 < axis.start {
-                    <text class="far" y={(CELL_TOP + 13).to_string()}>{ format!("‹ ends {} before", axis.start - view.log_end.0) }</text>
+                    <text class="far" y={(CELL_TOP + 13).to_string()}>{ format!("‹ {} behind", words::count(view.axis_end - view.log_end, "record")) }</text>
                 }
                 if view.log_start.0 > axis.start {
                     { mark("log-start", start) }
@@ -177,38 +156,23 @@ fn tail(view: &ReplicaView, axis: Axis, chosen: Option<Offset>) -> Html {
                 }
             </g>
             <g key="flags">
-                { for view.flags.iter().map(|each| flag(each, axis)) }
+                { for place(&view.flags, axis).iter().map(flag) }
             </g>
         </svg>
     }
 }
 
-fn flag(flag: &Flag, axis: Axis) -> Html {
-    let text = match flag.offset.0 < axis.start {
-        true => format!("‹{}", short(&flag.owner)),
-        false => short(&flag.owner),
+fn flag(placed: &PlacedFlag<'_>) -> Html {
+    let (x, left, width) = (placed.x, placed.left, placed.width);
+    let class = match placed.flag.kind {
+        FlagKind::Committed => "committed",
+        FlagKind::Position => "position",
     };
-    let width = text.chars().count() as i64 * LETTER + 8;
-    let x = axis.x(flag.offset) - 1;
-    // A position is never before what is committed: pointing away from each other, the two never overlap.
-    let (class, wants_left) = match flag.kind {
-        FlagKind::Committed => ("committed", true),
-        FlagKind::Position => ("position", false),
-    };
-    let left = if wants_left && x >= width || x + width > axis.width() { x - width } else { x };
     html! {
-        <g key={format!("{class} {}", flag.owner)} class={classes!("flag", class)}>
+        <g key={format!("{class} {}", placed.flag.owner)} class={classes!("flag", class)}>
             <line x1={x.to_string()} x2={x.to_string()} y1="1" y2={(CELL_TOP + CELL_HEIGHT).to_string()} />
             <rect x={left.to_string()} y="1" width={width.to_string()} height="11" rx="2" />
-            <text x={(left + width / 2).to_string()} y="9.5">{ text }</text>
+            <text x={(left + width / 2).to_string()} y="9.5">{ placed.text.clone() }</text>
         </g>
-    }
-}
-
-/// A name that fits on a flag: "consumer-a" becomes "a", "billing" becomes "bill".
-fn short(name: &str) -> String {
-    match name.rsplit_once('-') {
-        Some((_, last)) if (1..=3).contains(&last.chars().count()) => last.to_owned(),
-        _ => name.chars().take(4).collect(),
     }
 }

@@ -10,8 +10,9 @@ use crate::kafka::record::{Batch, Record};
 use crate::kafka::replication::Partition;
 use crate::kafka::time::Time;
 use crate::kafka::types::{Offset, TopicPartition};
+use crate::lab::words::count;
 use crate::view::model::{Fact, Focus, Inspected, Tone};
-use crate::view::sentences::{count, list};
+use crate::view::sentences::list;
 
 /// So many bytes of a batch are shown.
 const SHOWN_BYTES: usize = 512;

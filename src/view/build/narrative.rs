@@ -33,8 +33,8 @@ fn view(number: u64, sentence: &narrator::Sentence, brokers: &List<BrokerView>) 
     Sentence {
         number,
         time: sentence.time,
-        title: Rc::from(sentence.title.as_str()),
-        detail: Rc::from(sentence.detail.as_str()),
+        title: plain(&sentence.title),
+        detail: plain(&sentence.detail),
         rules: sentence.rules.iter().copied().map(Rc::from).collect(),
         tone: match sentence.tone {
             narrator::Tone::Info => Tone::Info,
@@ -49,10 +49,27 @@ fn view(number: u64, sentence: &narrator::Sentence, brokers: &List<BrokerView>) 
     }
 }
 
+/// A name's marks that turn the direction of writing would turn the rest of the sentence too; they are made visible.
+fn plain(text: &str) -> Rc<str> {
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    Rc::from(text.replace(turns, "\u{fffd}"))
+}
+
 /// The leader's replica, or any.
 fn leader_of(tp: &TopicPartition, brokers: &List<BrokerView>) -> Option<Focus> {
     let replicas =
         || brokers.iter().flat_map(|broker| broker.replicas.iter()).filter(|replica| replica.tp == *tp);
     let replica = replicas().find(|replica| replica.role == Role::Leader).or_else(|| replicas().next())?;
     Some(Focus::Replica { broker: replica.broker, tp: tp.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn a_name_cannot_turn_the_sentence_around_it() {
+        assert_eq!(&*plain("\u{202e}gnp.exe started"), "\u{fffd}gnp.exe started");
+        assert_eq!(&*plain("مرحبا 😀 started"), "مرحبا 😀 started");
+    }
 }

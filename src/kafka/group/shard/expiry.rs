@@ -51,16 +51,16 @@ impl Shard {
     /// R-PLACE-9: what was committed for a topic that is deleted; its id tells it from one of the same name.
     pub(in crate::kafka::group) fn on_topics_deleted(
         &mut self,
-        deleted: &BTreeMap<Topic, TopicId>,
+        deleted: &BTreeMap<TopicId, Topic>,
         cx: &mut Context<'_>,
     ) {
         let mut write = Write { records: Vec::new(), applied: Applied::default(), then: Then::Nothing };
         let ids: Vec<GroupId> = self.groups.keys().cloned().collect();
         for id in ids {
             let Some(offsets) = self.newest.of(&id).cloned() else { continue };
-            let concerned = |(tp, value): &(&TopicPartition, &OffsetCommitValue)| {
-                let deleted = deleted.get(&tp.topic);
-                deleted.is_some_and(|deleted| value.topic_id.is_none_or(|topic_id| topic_id == *deleted))
+            let concerned = |(tp, value): &(&TopicPartition, &OffsetCommitValue)| match &value.topic_id {
+                Some(id) => deleted.contains_key(id),
+                None => deleted.values().any(|name| *name == tp.topic),
             };
             let gone = offsets.iter().filter(concerned).map(|(tp, _)| tp.clone());
             gone.for_each(|tp| self.remove_offset(&id, tp, Author::TopicDeletion, &mut write));

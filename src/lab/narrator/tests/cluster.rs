@@ -19,7 +19,7 @@ fn a_broker_dies_is_fenced_and_its_leaders_move() {
                 Bad: The controller learns of it only when heartbeats stay away for broker.session.timeout.ms.
             00:39.118  broker 3 fenced: no heartbeat for 9 s (R-REPL-52)
                 Bad: The controller takes it out of every in-sync set and elects new leaders where it led.
-            00:39.118  orders-2: leader 3 -> 1, epoch 9 -> 10; in-sync 1, 2 (R-REPL-42)
+            00:39.118  orders-2: leader moved from broker 3 to broker 1, epoch 9 to 10; in-sync 1, 2 (R-REPL-42)
                 Warn: The leader was fenced; the first in-sync replica in list order that lives leads.
             00:39.118  orders-0: broker 3 left the ISR; in-sync 1, 2 (R-REPL-49)
                 Warn: Its broker was fenced; the leader waits for it no more.
@@ -41,8 +41,8 @@ fn fifty_elections_in_one_moment_are_one_sentence() {
     check_lines(
         &events,
         expect![[r#"
-            00:00.100  orders: 4 leaders elected: 3 -> 2 (4) (R-REPL-42)
-            00:00.100  __consumer_offsets: 50 leaders elected: 3 -> 1 (25), 3 -> 2 (25) (R-REPL-42)
+            00:00.100  orders: 4 leaders moved: broker 3 to broker 2 (4) (R-REPL-42)
+            00:00.100  __consumer_offsets: 50 leaders moved: broker 3 to broker 1 (25), broker 3 to broker 2 (25) (R-REPL-42)
             00:00.100  __consumer_offsets: broker 3 left the ISR of 50 partitions (R-REPL-49)"#]],
     );
 }
@@ -52,11 +52,11 @@ fn a_partition_without_an_in_sync_replica_has_no_leader() {
     check(
         &[(100, elected(tp(2), 3, -1)), (200, elected(tp(2), -1, 3))],
         expect![[r#"
-        00:00.100  orders-2: leader 3 -> none, epoch 9 -> 10; in-sync 1, 2 (R-REPL-42)
-            Bad: No in-sync replica is alive: nothing can be written or read until one returns.
-        00:00.200  orders-2: leader none -> 3, epoch 9 -> 10; in-sync 1, 2 (R-REPL-42)
-            Good: The leader was fenced; the first in-sync replica in list order that lives leads.
-    "#]],
+            00:00.100  orders-2: broker 3 leads no more and none takes over, epoch 9 to 10; in-sync 1, 2 (R-REPL-42)
+                Bad: No in-sync replica is alive: nothing can be written or read until one returns.
+            00:00.200  orders-2: leader moved from none to broker 3, epoch 9 to 10; in-sync 1, 2 (R-REPL-42)
+                Good: The leader was fenced; the first in-sync replica in list order that lives leads.
+        "#]],
     );
 }
 
@@ -241,7 +241,7 @@ fn a_high_watermark_is_told_only_when_records_waited_for_it() {
             (49_000, advanced(offsets_tp(9), 5, 6)),
         ],
         expect![[r#"
-            00:39.391  orders-2: high watermark 59 -> 61 after 9.2 s (R-REPL-12)
+            00:39.391  orders-2: high watermark moved from 59 to 61 after 9.2 s (R-REPL-12)
                 Good: Every in-sync replica has these records; consumers see them now.
         "#]],
     );
@@ -302,7 +302,7 @@ fn a_broker_that_stops_in_order_gives_its_leaderships_away() {
         expect![[r#"
             00:00.100  broker 3 is about to stop (R-REPL-55)
                 Warn: The controller gives its leaderships to others and takes it out of every in-sync set.
-            00:00.100  orders-2: leader 3 -> 1, epoch 9 -> 10; in-sync 1, 2 (R-REPL-42)
+            00:00.100  orders-2: leader moved from broker 3 to broker 1, epoch 9 to 10; in-sync 1, 2 (R-REPL-42)
                 Warn: The leader is about to stop and has given the partition away.
             00:00.200  broker 3 may stop: it is fenced (R-REPL-54)
                 Info: It leads nothing, and every other broker knows who leads instead.
@@ -325,10 +325,18 @@ fn an_unclean_leader_is_named_as_what_it_is() {
     check(
         &[(100, unclean)],
         expect![[r#"
-            00:00.100  orders-2: leader none -> 2 uncleanly, epoch 10 -> 11; in-sync 2 (R-REPL-43)
+            00:00.100  orders-2: leader moved uncleanly from none to broker 2, epoch 10 to 11; in-sync 2 (R-REPL-43)
                 Bad: It was not in sync: committed records that it lacks are lost, and the others cut their logs to its own.
         "#]],
     );
+}
+
+#[test]
+fn a_leader_that_goes_on_with_a_new_epoch_is_no_move() {
+    check(&[(100, elected(tp(2), 3, 3))], expect![[r#"
+        00:00.100  orders-2: broker 3 leads on, epoch 9 to 10; in-sync 1, 2 (R-REPL-3)
+            Info: A replica left the partition; requests of the old epoch are refused from now on.
+    "#]]);
 }
 
 #[test]

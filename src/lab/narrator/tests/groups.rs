@@ -43,11 +43,11 @@ fn a_rebalance_reads_as_a_story() {
                 Good: It asks for the committed offsets and reads on from there.
             00:01.091  consumer-b owns nothing in generation 8 of billing (R-GRP-30)
                 Warn: The plan has no partition for it; it stands by.
-            00:01.130  consumer-b reads orders-1 at 38, orders-2 at 41 (R-CONS-11, R-CONS-15)
+            00:01.130  consumer-b reads orders-1 from offset 38, orders-2 from offset 41 (R-CONS-11, R-CONS-15)
                 Info: It begins at the committed offset.
-            00:01.150  consumer-b reads orders-0 at 0 (R-CONS-11)
+            00:01.150  consumer-b reads orders-0 from offset 0 (R-CONS-11)
                 Info: It begins at the log start, for nothing was committed.
-            00:01.160  consumer-b reads orders-0 at 7 (R-CONS-11, R-CONS-12)
+            00:01.160  consumer-b reads orders-0 from offset 7 (R-CONS-11, R-CONS-12)
                 Info: It begins at the high watermark, for nothing was committed.
         "#]],
     );

@@ -1,0 +1,142 @@
+//! Where a partition's log starts, ends, or reaches a moment: ListOffsets.
+//!
+//! Mirrors `ReplicaManager.fetchOffset` and `Partition.fetchOffsetForTimestamp` (R-LOG-28, 29).
+//!
+//! **Invariant:** no offset above the high watermark is told.
+
+use kafka_protocol::messages::list_offsets_request::ListOffsetsPartition;
+use kafka_protocol::messages::list_offsets_response::{
+    ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
+};
+use kafka_protocol::messages::{ListOffsetsRequest, ListOffsetsResponse};
+
+use super::manager::ReplicaManager;
+use super::partition::Partition;
+use crate::kafka::controller::image::ClusterImage;
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::types::{LeaderEpoch, Offset, Topic, TopicPartition};
+
+impl ReplicaManager {
+    pub fn list_offsets(&self, request: &ListOffsetsRequest, image: &ClusterImage) -> ListOffsetsResponse {
+        let topics = request.topics.iter().map(|topic| {
+            let name = Topic::new(&topic.name.0);
+            let answers = topic.partitions.iter().map(|wanted| self.list_offset(&name, wanted, image));
+            ListOffsetsTopicResponse::default()
+                .with_name(topic.name.clone())
+                .with_partitions(answers.collect())
+        });
+        ListOffsetsResponse::default().with_topics(topics.collect())
+    }
+
+    fn list_offset(
+        &self,
+        topic: &Topic,
+        wanted: &ListOffsetsPartition,
+        image: &ClusterImage,
+    ) -> ListOffsetsPartitionResponse {
+        let tp = TopicPartition::new(topic, wanted.partition_index);
+        let epoch = Some(LeaderEpoch(wanted.current_leader_epoch)).filter(|epoch| epoch.0 >= 0);
+        let partition =
+            self.find(&tp, image).and_then(|partition| partition.check_leader(epoch).map(|_| partition));
+        let found = partition.and_then(|partition| offset_for(partition, wanted.timestamp));
+        let (error, (timestamp, offset, leader_epoch)) = match found {
+            Ok(found) => (ErrorCode::None, found),
+            Err(error) => (error, (-1, Offset::UNKNOWN, LeaderEpoch::NONE)),
+        };
+        ListOffsetsPartitionResponse::default()
+            .with_partition_index(wanted.partition_index)
+            .with_error_code(error.code())
+            .with_timestamp(timestamp)
+            .with_offset(offset.0)
+            .with_leader_epoch(leader_epoch.0)
+    }
+}
+
+const LATEST: i64 = -1;
+const EARLIEST: i64 = -2;
+
+/// R-LOG-28, 29: (timestamp, offset, leader epoch) of a consumer's look-up.
+fn offset_for(partition: &Partition, timestamp: i64) -> Result<(i64, Offset, LeaderEpoch), ErrorCode> {
+    let log = &partition.log;
+    let none = (-1, Offset::UNKNOWN, LeaderEpoch::NONE);
+    let at = |offset: Offset| {
+        let epoch = log.leader_epochs().epoch_at(offset).or(log.latest_epoch()).unwrap_or(LeaderEpoch::NONE);
+        (-1, offset, epoch)
+    };
+    if timestamp == EARLIEST {
+        return Ok(at(log.log_start_offset()));
+    }
+    let leader = partition.leader().ok_or(ErrorCode::NotLeaderOrFollower)?;
+    let lags = log.high_watermark() < leader.epoch_start_offset;
+    if timestamp == LATEST {
+        return if lags { Err(ErrorCode::OffsetNotAvailable) } else { Ok(at(log.high_watermark())) };
+    }
+    let found = log.offset_for_timestamp(timestamp).map_err(|error| error.code())?;
+    match found.filter(|found| found.offset < log.high_watermark()) {
+        Some(found) => Ok((found.timestamp_ms, found.offset, found.leader_epoch)),
+        None if lags => Err(ErrorCode::OffsetNotAvailable),
+        None => Ok(none),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::kafka::controller::image::PartitionRegistration;
+    use crate::kafka::log::{Log, Origin};
+    use crate::kafka::protocol::metadata_records::RecoveryState;
+    use crate::kafka::record::{BatchBuilder, NewRecord};
+    use crate::kafka::time::Time;
+    use crate::kafka::types::{BrokerId, PartitionEpoch, TopicId};
+
+    /// Two records of an earlier epoch at 1000 and 2000 ms, of which `high_watermark` are known to be committed.
+    fn new_leader(high_watermark: i64) -> Partition {
+        let replicas = vec![BrokerId(1), BrokerId(2)];
+        let registration = PartitionRegistration {
+            removing: Vec::new(),
+            adding: Vec::new(),
+            isr: replicas.clone(),
+            replicas,
+            elr: Vec::new(),
+            last_known_elr: Vec::new(),
+            leader: BrokerId(1),
+            recovery: RecoveryState::Recovered,
+            leader_epoch: LeaderEpoch(1),
+            partition_epoch: PartitionEpoch(1),
+        };
+        let tp = TopicPartition::new(&"t".into(), 0);
+        let mut partition = Partition::new(tp, TopicId::default(), Log::new(), Rc::default());
+        let limits = partition.append_limits();
+        for timestamp_ms in [1000, 2000] {
+            let mut batch = BatchBuilder::new();
+            batch.append(&NewRecord { timestamp_ms, value: Some(b"a"), ..NewRecord::default() });
+            let bytes = batch.finish(None).into_bytes();
+            let log = &mut partition.log;
+            let appended = log.append_as_leader(Time::ZERO, bytes, LeaderEpoch(0), Origin::Client, &limits);
+            appended.expect("a sound batch");
+        }
+        partition.log.update_high_watermark(Offset(high_watermark));
+        partition.make_leader(BrokerId(1), &registration, Time::ZERO);
+        partition
+    }
+
+    /// What a look-up of `timestamp` finds.
+    fn check(title: &str, high_watermark: i64, timestamp: i64, expected: Result<i64, ErrorCode>) {
+        let found = offset_for(&new_leader(high_watermark), timestamp).map(|(_, offset, _)| offset.0);
+        assert_eq!(found, expected, "{title}");
+    }
+
+    #[test]
+    fn a_new_leader_that_lags_answers_only_what_it_knows_to_be_committed() {
+        let not_available = Err(ErrorCode::OffsetNotAvailable);
+        check("R-LOG-28: the end is not known yet", 1, LATEST, not_available);
+        check("the earliest offset is always known", 1, EARLIEST, Ok(0));
+        check("R-LOG-29: a committed record is found", 1, 500, Ok(0));
+        check("one that may be committed is not told", 1, 1500, not_available);
+        check("nor that there is none", 1, 2500, not_available);
+        check("the end is known", 2, LATEST, Ok(2));
+        check("there is none", 2, 2500, Ok(-1));
+    }
+}

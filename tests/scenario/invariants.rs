@@ -1,0 +1,238 @@
+//! What must hold at every moment of any run (D-6), kept by watching a cluster from outside.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use glassbroker::kafka::broker::Broker;
+use glassbroker::kafka::controller::image::ClusterImage;
+use glassbroker::kafka::event::Event;
+use glassbroker::kafka::protocol::metadata_records::RecoveryState;
+use glassbroker::kafka::record::Batch;
+use glassbroker::kafka::replication::Partition;
+use glassbroker::kafka::replication::purgatory::Operation;
+use glassbroker::kafka::types::{
+    BrokerId, ClientName, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicId, TopicPartition,
+};
+
+use crate::dsl::Cluster;
+
+/// A batch by its content: first offset, epoch, checksum.
+type Mark = (Offset, LeaderEpoch, u32);
+
+/// What has been seen, to which later moments are held.
+#[derive(Default)]
+pub struct Watch {
+    seen: u64,
+    /// The batches below the high watermark of a leader, per partition.
+    committed: BTreeMap<TopicPartition, Vec<Mark>>,
+    /// First offsets and ends of what the acks=all producers were told is written.
+    acknowledged: BTreeMap<TopicPartition, Vec<(Offset, Offset)>>,
+    epochs: BTreeMap<TopicPartition, (LeaderEpoch, PartitionEpoch)>,
+    leaders: BTreeMap<(TopicPartition, LeaderEpoch), BrokerId>,
+    /// Partitions whose last known leader was elected, which may have lost something (R-REPL-46).
+    unclean: BTreeSet<TopicPartition>,
+    strict: BTreeSet<ClientName>,
+}
+
+impl Watch {
+    /// `strict`: the producers that write with acks=all.
+    pub fn new(strict: &[&str]) -> Watch {
+        Watch { strict: strict.iter().map(|name| ClientName::new(name)).collect(), ..Watch::default() }
+    }
+
+    pub fn is_unclean(&self, tp: &TopicPartition) -> bool {
+        self.unclean.contains(tp)
+    }
+
+    pub fn acknowledged(&self, tp: &TopicPartition) -> &[(Offset, Offset)] {
+        self.acknowledged.get(tp).map_or(&[], Vec::as_slice)
+    }
+
+    /// After each step: what it told.
+    pub fn listen(&mut self, c: &Cluster) {
+        let trace = c.world.trace();
+        for entry in trace.since(self.seen) {
+            match &entry.event {
+                Event::LeaderElected { tp, .. } => {
+                    let image = c.world.controller().expect("it elected").image();
+                    if image.partition(tp).is_some_and(|p| p.recovery == RecoveryState::Recovering) {
+                        self.unclean.insert(tp.clone());
+                        self.committed.remove(tp);
+                        self.acknowledged.remove(tp);
+                    }
+                }
+                Event::BatchAcknowledged { client, tp, base_offset, records, .. }
+                    if self.strict.contains(client) && !self.unclean.contains(tp) =>
+                {
+                    let range = (*base_offset, *base_offset + *records);
+                    self.acknowledged.entry(tp.clone()).or_default().push(range);
+                }
+                _ => {}
+            }
+        }
+        self.seen = trace.len_ever();
+    }
+
+    /// Panics at the first invariant that does not hold.
+    pub fn check(&mut self, c: &Cluster) {
+        let brokers = c.world.processes().filter_map(|(node, _)| match node {
+            NodeId::Broker(id) => c.world.broker(id),
+            _ => None,
+        });
+        let mut replicas: BTreeMap<&TopicPartition, BTreeMap<BrokerId, &Partition>> = BTreeMap::new();
+        for broker in brokers {
+            if let Some(fault) = forgotten(broker) {
+                panic!("broker {}: {fault}\n{}", broker.id(), c.report());
+            }
+            for partition in broker.replicas().partitions() {
+                replicas.entry(&partition.tp).or_default().insert(broker.id(), partition);
+            }
+        }
+        let fail = |what: String| -> ! { panic!("{what}\n{}", c.report()) };
+        for (tp, copies) in &replicas {
+            for (broker, partition) in copies {
+                if let Some(fault) = fault_of(partition) {
+                    fail(format!("{tp} on broker {broker}: {fault}"));
+                }
+                if partition.is_leader() {
+                    let key = ((*tp).clone(), partition.leader_epoch);
+                    let leader = *self.leaders.entry(key).or_insert(*broker);
+                    if leader != *broker {
+                        fail(format!("{tp}: {leader} and {broker} lead in epoch {}", partition.leader_epoch));
+                    }
+                }
+            }
+            if !self.unclean.contains(*tp)
+                && let Some(fault) = disagreement(copies)
+            {
+                fail(format!("{tp}: {fault}"));
+            }
+        }
+        let Some(controller) = c.world.controller() else { return };
+        let image = controller.image();
+        for (tp, registration) in image.partitions() {
+            let epochs = (registration.leader_epoch, registration.partition_epoch);
+            let before = self.epochs.insert(tp.clone(), epochs).unwrap_or(epochs);
+            if epochs.0 < before.0 || epochs.1 < before.1 {
+                fail(format!("{tp}: epochs fell from {before:?} to {epochs:?}"));
+            }
+            if registration.leader.is_some() && !registration.isr.contains(&registration.leader) {
+                fail(format!("{tp}: leader {} is not in {:?}", registration.leader, registration.isr));
+            }
+            if registration.elr.iter().any(|id| registration.isr.contains(id)) {
+                fail(format!("{tp}: ISR and ELR overlap"));
+            }
+        }
+        if let Some(fault) = self.loss(image, &replicas) {
+            fail(fault);
+        }
+    }
+
+    /// Something that was committed or acknowledged and is not in the log of an in-sync replica.
+    fn loss(
+        &mut self,
+        image: &ClusterImage,
+        replicas: &BTreeMap<&TopicPartition, BTreeMap<BrokerId, &Partition>>,
+    ) -> Option<String> {
+        for (tp, copies) in replicas.iter().filter(|(tp, _)| !self.unclean.contains(**tp)) {
+            let Some(registration) = image.partition(tp) else { continue };
+            let leader = copies
+                .get(&registration.leader)
+                .filter(|leader| leader.is_leader() && leader.leader_epoch == registration.leader_epoch);
+            let committed = self.committed.entry((*tp).clone()).or_default();
+            if let Some(leader) = leader {
+                let now = marks(leader, leader.log.high_watermark());
+                if now.len() > committed.len() {
+                    if now[..committed.len()] != committed[..] {
+                        return Some(format!(
+                            "{tp}: what was committed has changed on {}",
+                            registration.leader
+                        ));
+                    }
+                    *committed = now;
+                }
+            }
+            let acknowledged = self.acknowledged.get(*tp).into_iter().flatten().map(|(_, end)| *end).max();
+            for (broker, partition) in copies.iter().filter(|(id, _)| registration.isr.contains(id)) {
+                let end = partition.log.log_end_offset();
+                let all = marks(partition, end);
+                if all.len() < committed.len() || all[..committed.len()] != committed[..] {
+                    return Some(format!("{tp}: in-sync broker {broker} lacks a committed record"));
+                }
+                if let Some(acknowledged) = acknowledged.filter(|needed| *needed > end) {
+                    return Some(format!(
+                        "{tp}: acknowledged up to {acknowledged}, broker {broker} ends at {end}"
+                    ));
+                }
+            }
+        }
+        None
+    }
+}
+
+fn fault_of(partition: &Partition) -> Option<String> {
+    let log = &partition.log;
+    let (start, mark, end) = (log.log_start_offset(), log.high_watermark(), log.log_end_offset());
+    let disordered = start > mark || mark > end;
+    disordered.then(|| format!("log start {start}, high watermark {mark}, log end {end}"))
+}
+
+/// Something in the purgatory that waits for what is there already.
+fn forgotten(broker: &Broker) -> Option<String> {
+    let replicas = broker.replicas();
+    for (_, waiting) in replicas.purgatory().iter() {
+        match &waiting.operation {
+            Operation::Produce(produce) => {
+                let done = produce.pending.iter().find(|pending| {
+                    let outcome =
+                        replicas.partition(&pending.tp).map(|p| p.acks_all_outcome(pending.required));
+                    outcome != Some(None)
+                });
+                if let Some(pending) = done {
+                    return Some(format!("a write to {} waits on", pending.tp));
+                }
+            }
+            Operation::Fetch(parked) => {
+                let follower = parked.fetch.replica_state.replica_id.0 >= 0;
+                for topic in &parked.fetch.topics {
+                    let name = broker.image().topic_name(TopicId(topic.topic_id))?;
+                    for wanted in &topic.partitions {
+                        let partition = replicas.partition(&TopicPartition::new(name, wanted.partition))?;
+                        let log = &partition.log;
+                        let bound = if follower { log.log_end_offset() } else { log.high_watermark() };
+                        if Offset(wanted.fetch_offset) != bound || !partition.is_leader() {
+                            return Some(format!(
+                                "a fetch of {} at {} waits on",
+                                partition.tp, wanted.fetch_offset
+                            ));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    None
+}
+
+fn mark(batch: &Batch) -> Mark {
+    (batch.base_offset(), batch.leader_epoch(), batch.crc())
+}
+
+/// The batches below `end`.
+fn marks(partition: &Partition, end: Offset) -> Vec<Mark> {
+    let batches = partition.log.batches_from(partition.log.log_start_offset());
+    batches.take_while(|batch| batch.last_offset() < end).map(mark).collect()
+}
+
+/// Two replicas of a partition whose logs differ below both high watermarks.
+fn disagreement(copies: &BTreeMap<BrokerId, &Partition>) -> Option<String> {
+    let copies: Vec<_> = copies.iter().collect();
+    for (place, (a, one)) in copies.iter().enumerate() {
+        for (b, other) in &copies[place + 1..] {
+            let end = one.log.high_watermark().min(other.log.high_watermark());
+            if marks(one, end) != marks(other, end) {
+                return Some(format!("brokers {a} and {b} disagree below {end}"));
+            }
+        }
+    }
+    None
+}
