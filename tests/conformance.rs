@@ -2,7 +2,9 @@
 
 #![cfg(feature = "native")]
 
-use glassbroker::conformance::{Report, Unreadable, controller, coordinator, election, placement};
+use glassbroker::conformance::{
+    Report, Unreadable, controller, coordinator, election, placement, replication,
+};
 
 /// All `cases` of a file, which is their number, agree with Kafka.
 fn check(run: fn(&str) -> Result<Report, Unreadable>, text: &str, cases: i32) {
@@ -31,6 +33,11 @@ fn leaders_are_elected_and_in_sync_sets_set_as_kafka_does_r_repl_2_3_40_to_47_59
 #[test]
 fn a_controllers_histories_are_kafkas_r_repl_25_49_50_52_55_56_58_60() {
     check(controller::controller_scripts, include_str!("vectors/07c_controller_scripts.json"), 48);
+}
+
+#[test]
+fn a_leaders_histories_are_kafkas_r_repl_7_to_14_18_to_26_29_to_31() {
+    check(replication::replication_isr_hw, include_str!("vectors/12_replication_isr_hw.json"), 48);
 }
 
 #[test]

@@ -11,6 +11,7 @@ pub mod controller;
 pub mod coordinator;
 pub mod election;
 pub mod placement;
+pub mod replication;
 
 mod partition;
 

@@ -148,15 +148,10 @@ impl Broker {
                     replicas.isr_committed(tp, isr, answer.partition_epoch, step);
                 });
             }
-            ErrorCode::OperationNotAttempted | ErrorCode::IneligibleReplica => self.replicas.isr_reverted(tp),
-            // The metadata log will say what is right.
-            ErrorCode::UnknownTopicOrPartition
-            | ErrorCode::UnknownTopicId
-            | ErrorCode::FencedLeaderEpoch
-            | ErrorCode::InvalidUpdateVersion
-            | ErrorCode::InvalidRequest
-            | ErrorCode::NewLeaderElected => {}
-            _ => {
+            error => {
+                if !self.replicas.isr_refused(tp, error) {
+                    return;
+                }
                 self.alter_partition.pending.insert(tp.clone(), pending);
                 self.rest(now, fx);
             }

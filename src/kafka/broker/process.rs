@@ -17,7 +17,7 @@ use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Channel, Effect, Effects, Input, Peer, RequestId};
 use crate::kafka::group::{GroupConfig, GroupCoordinator};
 use crate::kafka::network_client::{NetworkClient, NetworkConfig, NetworkEvent};
-use crate::kafka::protocol::{ApiKey, Request, Response};
+use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
 use crate::kafka::random::Random;
 use crate::kafka::replication::fetcher::Asked;
 use crate::kafka::replication::manager::{Notice, Step};
@@ -325,7 +325,7 @@ impl Broker {
             Notice::IsrWanted { tp } => {
                 let Some(partition) = self.replicas.partition(&tp) else { return };
                 if !self.alter_partition.submit(self.id, self.lifecycle.epoch(), partition, fx) {
-                    self.replicas.isr_reverted(&tp);
+                    self.replicas.isr_refused(&tp, ErrorCode::OperationNotAttempted);
                 }
             }
             Notice::HighWatermark { tp, offset } => self.on_offsets_committed(now, &tp, offset, fx),

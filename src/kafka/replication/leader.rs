@@ -144,8 +144,8 @@ impl Leader {
         (self.isr.committed().len() as i32) < min_isr
     }
 
-    /// Digests a follower's fetch. Whether its log end changed; `None` if it is not a replica or an older incarnation
-    /// (R-REPL-10).
+    /// Digests a follower's fetch. Whether its log end changed; `None` if it is not a replica, or an older incarnation
+    /// than the one that is in service (R-REPL-10).
     pub fn on_follower_fetch(
         &mut self,
         now: Time,
@@ -154,9 +154,11 @@ impl Leader {
         log_start: Offset,
         leader_end: Offset,
         epoch: BrokerEpoch,
+        image: &ClusterImage,
     ) -> Option<bool> {
         let remote = self.remotes.get_mut(&follower)?;
-        if remote.broker_epoch.is_some_and(|known| epoch.0 != -1 && epoch < known) {
+        let known = image.brokers.get(&follower).filter(|broker| !broker.fenced);
+        if known.is_some_and(|known| epoch.0 != -1 && epoch < known.epoch) {
             return None;
         }
         let before = remote.log_end_offset;

@@ -306,10 +306,23 @@ impl ReplicaManager {
         self.complete(tp, step);
     }
 
-    /// The request is given up without a retry (R-REPL-26).
-    pub fn isr_reverted(&mut self, tp: &TopicPartition) {
-        if let Some(leader) = self.edit(tp).and_then(Partition::leader_mut) {
-            leader.isr.revert();
+    /// The controller refused the in-sync set that was asked for. Whether to ask again (R-REPL-26).
+    pub fn isr_refused(&mut self, tp: &TopicPartition, error: ErrorCode) -> bool {
+        match error {
+            ErrorCode::OperationNotAttempted | ErrorCode::IneligibleReplica => {
+                if let Some(leader) = self.edit(tp).and_then(Partition::leader_mut) {
+                    leader.isr.revert();
+                }
+                false
+            }
+            // The metadata log will say what is right; until then the change counts as on its way.
+            ErrorCode::UnknownTopicOrPartition
+            | ErrorCode::UnknownTopicId
+            | ErrorCode::FencedLeaderEpoch
+            | ErrorCode::InvalidUpdateVersion
+            | ErrorCode::InvalidRequest
+            | ErrorCode::NewLeaderElected => false,
+            _ => true,
         }
     }
 

@@ -200,7 +200,15 @@ mod tests {
     fn fetched(partition: &mut Partition, offset: i64) {
         let end = partition.log.log_end_offset();
         let leader = partition.leader_mut().expect("it leads");
-        leader.on_follower_fetch(Time::ZERO, OTHER, Offset(offset), Offset::ZERO, end, BrokerEpoch(9));
+        leader.on_follower_fetch(
+            Time::ZERO,
+            OTHER,
+            Offset(offset),
+            Offset::ZERO,
+            end,
+            BrokerEpoch(9),
+            &ClusterImage::default(),
+        );
     }
 
     fn advance(partition: &mut Partition) {

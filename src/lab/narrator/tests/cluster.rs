@@ -333,10 +333,13 @@ fn an_unclean_leader_is_named_as_what_it_is() {
 
 #[test]
 fn a_leader_that_goes_on_with_a_new_epoch_is_no_move() {
-    check(&[(100, elected(tp(2), 3, 3))], expect![[r#"
+    check(
+        &[(100, elected(tp(2), 3, 3))],
+        expect![[r#"
         00:00.100  orders-2: broker 3 leads on, epoch 9 to 10; in-sync 1, 2 (R-REPL-3)
             Info: A replica left the partition; requests of the old epoch are refused from now on.
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
