@@ -5,21 +5,21 @@
 //!
 //! The rooms, in reading order; arrows point down only (`ui, api -> view -> lab -> sim -> client -> kafka`):
 //!
-//! - [`kafka`]: the cluster. Requests, records, logs, replication, controller, groups, brokers.
+//! - [`kafka`]: the cluster. Requests, records, logs, replication, the controllers' quorum, groups, brokers.
 //! - [`client`]: producers, consumers and the administrator, as Kafka's Java clients behave.
 //! - [`sim`]: virtual time, the network and its faults, processes, the trace and the digest.
 //! - [`lab`]: what a person works with. Scenario files, commands, sessions, the narrator, the pace.
+//! - `conformance`: what Apache Kafka recorded, lived again. With the feature `native`.
 //! - [`view`]: a session as a view model, and the words for it.
-//! - `conformance`: the cluster's rules against what Kafka itself did, file by file. With the feature `native`.
 //! - `ui`: the page; `api`: the sandbox for JavaScript. Both with the feature `web`.
 
 pub mod kafka;
 pub mod client;
 pub mod sim;
 pub mod lab;
-pub mod view;
 #[cfg(feature = "native")]
 pub mod conformance;
+pub mod view;
 #[cfg(feature = "web")]
 pub mod api;
 #[cfg(feature = "web")]

@@ -162,9 +162,9 @@ fn member_of(member: &ConsumerView) -> Member {
     Member { name: member.name.to_string(), state: member.state.to_string(), assigned: assigned.collect() }
 }
 
-/// Partitions of the topics that people made, as the controller has them, with their replicas as the brokers have them.
+/// Partitions of the topics that people made, as the controllers have them, with their replicas as the brokers have them.
 fn partitions(model: &Model, session: &Session) -> Vec<Partition> {
-    let Some(controller) = session.world().controller() else { return Vec::new() };
+    let Some(image) = session.world().newest_image() else { return Vec::new() };
     let shown = |tp: &crate::kafka::types::TopicPartition| {
         model
             .brokers
@@ -180,7 +180,7 @@ fn partitions(model: &Model, session: &Session) -> Vec<Partition> {
             })
             .collect::<Vec<_>>()
     };
-    let all = controller.image().partitions().map(|(tp, partition)| Partition {
+    let all = image.partitions().map(|(tp, partition)| Partition {
         replicas: shown(&tp),
         topic: tp.topic.to_string(),
         partition: tp.partition,

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::partition::{Recovery, State};
-use super::{Difference, Report, Unreadable, read, same};
+use super::{ConformanceError, Failure, Header, Report, check, parse};
 use crate::kafka::config::BrokerConfig;
 use crate::kafka::controller::brokers::{Sessions, begin_controlled_shutdown, fence, stopped, unfence};
 use crate::kafka::controller::elections::{ElectionType, elect_leaders};
@@ -35,8 +35,7 @@ const FILE: &str = "07c_controller_scripts.json";
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Recording {
-    #[serde(rename = "header")]
-    _header: Value,
+    header: Header,
     scripts: Vec<Script>,
 }
 
@@ -115,25 +114,25 @@ enum Kind {
 }
 
 /// Runs every history of the file.
-pub fn controller_scripts(text: &str) -> Result<Report, Unreadable> {
-    let recording: Recording = read(FILE, text)?;
+pub fn run(text: &str) -> Result<Report, ConformanceError> {
+    let recording: Recording = parse(text)?;
     let mut report = Report::new(FILE);
     for script in &recording.scripts {
-        report.add(&script.name, run(script));
+        report.case(live_again(script).map_err(|failure| failure.within(&script.name)));
     }
-    Ok(report)
+    report.finish(&recording.header)
 }
 
-fn run(script: &Script) -> Result<(), Difference> {
+fn live_again(script: &Script) -> Result<(), Failure> {
     let mut bench = Bench::new(script);
-    same("at first", &script.initial, &bench.state())?;
+    check(|| "at first".to_owned(), &script.initial, &bench.state())?;
     for (number, step) in script.steps.iter().enumerate() {
         let response = bench.carry_out(&step.act);
-        same(format!("step {number}: response"), &step.response, &response)?;
-        same(format!("step {number}: state"), &step.state, &bench.state())?;
-        same(format!("step {number}: down"), &step.down, &bench.fenced())?;
+        check(|| format!("step {number}: response"), &step.response, &response)?;
+        check(|| format!("step {number}: state"), &step.state, &bench.state())?;
+        check(|| format!("step {number}: down"), &step.down, &bench.fenced())?;
         let stopping = bench.in_controlled_shutdown();
-        same(format!("step {number}: in controlled shutdown"), &step.in_controlled_shutdown, &stopping)?;
+        check(|| format!("step {number}: in controlled shutdown"), &step.in_controlled_shutdown, &stopping)?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Difference, Report, Unreadable, read, same};
+use super::{ConformanceError, Failure, Header, Report, check, parse};
 use crate::kafka::group::{java_hash, kafka_abs, partition_for};
 
 const FILE: &str = "02_group_coordinator_partition.json";
@@ -12,11 +12,6 @@ const FILE: &str = "02_group_coordinator_partition.json";
 struct Recording {
     header: Header,
     cases: Vec<Case>,
-}
-
-#[derive(Deserialize)]
-struct Header {
-    partition_counts: Vec<i32>,
 }
 
 #[derive(Deserialize)]
@@ -31,20 +26,21 @@ struct Case {
 }
 
 /// Runs every case of the file.
-pub fn group_coordinator_partition(text: &str) -> Result<Report, Unreadable> {
-    let recording: Recording = read(FILE, text)?;
+pub fn run(text: &str) -> Result<Report, ConformanceError> {
+    let recording: Recording = parse(text)?;
     let mut report = Report::new(FILE);
+    let counts = recording.header.partition_counts.as_deref().unwrap_or_default();
     for case in &recording.cases {
-        report.add(&case.id, check(case, &recording.header.partition_counts));
+        report.case(outcome(case, counts).map_err(|failure| failure.within(&case.id)));
     }
-    Ok(report)
+    report.finish(&recording.header)
 }
 
-fn check(case: &Case, counts: &[i32]) -> Result<(), Difference> {
+fn outcome(case: &Case, counts: &[i32]) -> Result<(), Failure> {
     let hex: String = case.id.bytes().map(|byte| format!("{byte:02x}")).collect();
-    same("bytes", &case.utf8_hex, &hex)?;
-    same("hash code", &case.hash_code, &java_hash(&case.id))?;
-    same("absolute value", &case.abs, &kafka_abs(java_hash(&case.id)))?;
+    check(|| "bytes".to_owned(), &case.utf8_hex, &hex)?;
+    check(|| "hash code".to_owned(), &case.hash_code, &java_hash(&case.id))?;
+    check(|| "absolute value".to_owned(), &case.abs, &kafka_abs(java_hash(&case.id)))?;
     let partitions: Vec<i32> = counts.iter().map(|count| partition_for(&case.id, *count)).collect();
-    same("partitions", &case.partitions, &partitions)
+    check(|| "partitions".to_owned(), &case.partitions, &partitions)
 }

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 
 use super::partition::State;
-use super::{Difference, Report, Unreadable, read, same};
+use super::{ConformanceError, Failure, Header, Report, check, parse};
 use crate::kafka::controller::partition_change::{Election, PartitionChangeBuilder};
 use crate::kafka::types::{BrokerId, TopicId};
 
@@ -13,8 +13,7 @@ const FILE: &str = "07b_leader_election.json";
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Recording {
-    #[serde(rename = "header")]
-    _header: serde_json::Value,
+    header: Header,
     cases: Vec<Case>,
 }
 
@@ -43,16 +42,16 @@ enum Kind {
 }
 
 /// Runs every case of the file.
-pub fn leader_election(text: &str) -> Result<Report, Unreadable> {
-    let recording: Recording = read(FILE, text)?;
+pub fn run(text: &str) -> Result<Report, ConformanceError> {
+    let recording: Recording = parse(text)?;
     let mut report = Report::new(FILE);
     for (number, case) in recording.cases.iter().enumerate() {
-        report.add(number.to_string(), check(case));
+        report.case(outcome(case).map_err(|failure| failure.within(&format!("case {number}"))));
     }
-    Ok(report)
+    report.finish(&recording.header)
 }
 
-fn check(case: &Case) -> Result<(), Difference> {
+fn outcome(case: &Case) -> Result<(), Failure> {
     let mut partition = case.before.registration();
     let live = |id: BrokerId| case.live.contains(&id.0);
     let mut builder = PartitionChangeBuilder::new(&partition, TopicId::default(), 0, &live);
@@ -69,12 +68,16 @@ fn check(case: &Case) -> Result<(), Difference> {
     }
     builder.unclean_shutdown = case.unclean_shutdown.as_ref().map(ids).unwrap_or_default();
     let change = builder.build();
-    same("no change", &case.no_change, &change.is_none())?;
+    check(|| "no change".to_owned(), &case.no_change, &change.is_none())?;
     if let Some(change) = change {
         partition.merge(&change);
     }
-    same("after", &case.after, &State::of(&partition))?;
+    check(|| "after".to_owned(), &case.after, &State::of(&partition))?;
     let dead_leader = partition.leader.is_some() && partition.leader != BrokerId(case.before.leader);
-    same("elects a dead broker", &case.elects_unavailable, &(dead_leader && !live(partition.leader)))?;
-    same("error", &case.error, &None)
+    check(
+        || "elects a dead broker".to_owned(),
+        &case.elects_unavailable,
+        &(dead_leader && !live(partition.leader)),
+    )?;
+    check(|| "error".to_owned(), &case.error, &None)
 }

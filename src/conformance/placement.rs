@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-use super::{Difference, Report, Unreadable, read, same};
+use super::{ConformanceError, Failure, Header, Report, check, parse};
 use crate::kafka::controller::placement::{Draws, UsableBroker, place};
 use crate::kafka::types::BrokerId;
 
@@ -13,15 +14,16 @@ const FILE: &str = "07a_replica_placement.json";
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Recording {
-    #[serde(rename = "header")]
-    _header: serde_json::Value,
+    header: Header,
     cases: Vec<Case>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
-    random: String,
+    /// Where the draws came from.
+    #[serde(rename = "random")]
+    _random: IgnoredAny,
     brokers: Vec<Broker>,
     partitions: i32,
     replication_factor: i16,
@@ -41,16 +43,16 @@ struct Broker {
 }
 
 /// Runs every case of the file.
-pub fn replica_placement(text: &str) -> Result<Report, Unreadable> {
-    let recording: Recording = read(FILE, text)?;
+pub fn run(text: &str) -> Result<Report, ConformanceError> {
+    let recording: Recording = parse(text)?;
     let mut report = Report::new(FILE);
     for (number, case) in recording.cases.iter().enumerate() {
-        report.add(format!("{number} ({})", case.random), check(case));
+        report.case(outcome(case).map_err(|failure| failure.within(&format!("case {number}"))));
     }
-    Ok(report)
+    report.finish(&recording.header)
 }
 
-fn check(case: &Case) -> Result<(), Difference> {
+fn outcome(case: &Case) -> Result<(), Failure> {
     let usable = |broker: &Broker| UsableBroker {
         id: BrokerId(broker.id),
         rack: broker.rack.clone(),
@@ -68,8 +70,8 @@ fn check(case: &Case) -> Result<(), Difference> {
     let ids = |lists: Vec<Vec<BrokerId>>| -> Vec<Vec<i32>> {
         lists.into_iter().map(|list| list.into_iter().map(|id| id.0).collect()).collect()
     };
-    same("replicas", &case.replicas, &placed.clone().ok().map(ids))?;
+    check(|| "replicas".to_owned(), &case.replicas, &placed.clone().ok().map(ids))?;
     let error = placed.err().map(|error| format!("InvalidReplicationFactorException: {error}"));
-    same("error", &case.error, &error)?;
-    same("draws", &case.draws.iter().map(|(bound, _)| *bound).collect::<Vec<_>>(), &bounds)
+    check(|| "error".to_owned(), &case.error, &error)?;
+    check(|| "draws".to_owned(), &case.draws.iter().map(|(bound, _)| *bound).collect::<Vec<_>>(), &bounds)
 }

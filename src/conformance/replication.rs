@@ -9,7 +9,7 @@ use kafka_protocol::messages::{FetchRequest, ProduceRequest};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Difference, Report, Unreadable, read, same};
+use super::{ConformanceError, Failure, Header, Report, check, parse};
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::config::BrokerConfig;
 use crate::kafka::controller::image::{ClusterImage, PartitionRegistration};
@@ -32,8 +32,7 @@ const FILE: &str = "12_replication_isr_hw.json";
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Recording {
-    #[serde(rename = "header")]
-    _header: Value,
+    header: Header,
     scripts: Vec<Script>,
 }
 
@@ -107,24 +106,24 @@ struct Follower {
 }
 
 /// Runs every history of the file.
-pub fn replication_isr_hw(text: &str) -> Result<Report, Unreadable> {
-    let recording: Recording = read(FILE, text)?;
+pub fn run(text: &str) -> Result<Report, ConformanceError> {
+    let recording: Recording = parse(text)?;
     let mut report = Report::new(FILE);
     for script in &recording.scripts {
-        report.add(&script.name, run(script));
+        report.case(live_again(script).map_err(|failure| failure.within(&script.name)));
     }
-    Ok(report)
+    report.finish(&recording.header)
 }
 
-fn run(script: &Script) -> Result<(), Difference> {
+fn live_again(script: &Script) -> Result<(), Failure> {
     let mut bench = Bench::new(script);
-    same("at first", &script.initial, &bench.state())?;
+    check(|| "at first".to_owned(), &script.initial, &bench.state())?;
     for (number, step) in script.steps.iter().enumerate() {
         let response = bench.carry_out(&step.act);
-        same(format!("step {number}: time"), &step.at, &bench.now.ms())?;
-        same(format!("step {number}: response"), &step.response, &response)?;
-        same(format!("step {number}: requests"), &step.alter_partition_sent, &bench.sent())?;
-        same(format!("step {number}: state"), &step.state, &bench.state())?;
+        check(|| format!("step {number}: time"), &step.at, &bench.now.ms())?;
+        check(|| format!("step {number}: response"), &step.response, &response)?;
+        check(|| format!("step {number}: requests"), &step.alter_partition_sent, &bench.sent())?;
+        check(|| format!("step {number}: state"), &step.state, &bench.state())?;
     }
     Ok(())
 }

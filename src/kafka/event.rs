@@ -7,8 +7,8 @@
 
 use super::protocol::{ApiKey, ErrorCode};
 use super::types::{
-    BrokerEpoch, BrokerId, ClientName, Generation, GroupId, LeaderEpoch, MemberId, Offset, PartitionEpoch,
-    ProducerEpoch, ProducerId, Topic, TopicPartition,
+    BrokerEpoch, BrokerId, ClientName, ControllerId, Generation, GroupId, LeaderEpoch, MemberId, Offset,
+    PartitionEpoch, ProducerEpoch, ProducerId, Topic, TopicPartition,
 };
 
 /// Why a partition's leader or in-sync set was changed by the controller.
@@ -28,6 +28,8 @@ pub enum ChangeReason {
     UncleanElection,
     /// Somebody moved the partition to other replicas (R-REPL-58).
     Reassignment,
+    /// A controller that is no longer active decided it; its successor found it in the log.
+    EarlierController,
 }
 
 /// Why a replica cut its log.
@@ -148,6 +150,36 @@ pub enum Event {
         text: String,
         error: ErrorCode,
         message: String,
+    },
+
+    // Quorum.
+    /// A controller stands for election.
+    QuorumCandidate {
+        controller: ControllerId,
+        epoch: LeaderEpoch,
+    },
+    QuorumVoted {
+        voter: ControllerId,
+        candidate: ControllerId,
+        epoch: LeaderEpoch,
+    },
+    QuorumLeaderElected {
+        controller: ControllerId,
+        epoch: LeaderEpoch,
+        votes: Vec<ControllerId>,
+        voters: i32,
+    },
+    /// A leader that no majority fetches from gives up (R-CTRL-6).
+    QuorumLeaderResigned {
+        controller: ControllerId,
+        epoch: LeaderEpoch,
+        silent_ms: i64,
+    },
+    /// Metadata records that no majority had are gone from a replica.
+    MetadataTruncated {
+        node: super::types::NodeId,
+        from: Offset,
+        to: Offset,
     },
 
     // Controller.

@@ -15,6 +15,7 @@ pub mod record;
 pub mod log;
 pub mod api_versions;
 pub mod envelope;
+pub mod raft;
 pub mod controller;
 pub mod group;
 pub mod replication;

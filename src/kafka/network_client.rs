@@ -24,6 +24,8 @@ pub struct NetworkConfig {
     pub reconnect_backoff_max_ms: i64,
     /// socket.connection.setup.timeout.ms.
     pub setup_timeout_ms: i64,
+    /// How long the handshake may take: request.timeout.ms.
+    pub handshake_timeout_ms: i64,
     /// max.in.flight.requests.per.connection.
     pub max_in_flight: i32,
 }
@@ -34,6 +36,7 @@ impl Default for NetworkConfig {
             reconnect_backoff_ms: 50,
             reconnect_backoff_max_ms: 1000,
             setup_timeout_ms: 10_000,
+            handshake_timeout_ms: 30_000,
             max_in_flight: i32::MAX,
         }
     }
@@ -105,9 +108,6 @@ pub struct NetworkClient<C> {
     next_correlation: i32,
     connections: BTreeMap<Peer, Connection<C>>,
 }
-
-/// How long the handshake may take: the default request.timeout.ms.
-const HANDSHAKE_TIMEOUT_MS: i64 = 30_000;
 
 impl<C: Clone> NetworkClient<C> {
     pub fn new(client_id: ClientName, config: NetworkConfig, random: Random) -> Self {
@@ -280,7 +280,7 @@ impl<C: Clone> NetworkClient<C> {
         let request = ApiVersionsRequest::default()
             .with_client_software_name("glassbroker".into())
             .with_client_software_version("4.3".into());
-        self.put_in_flight(now, peer, Rc::new(request.into()), None, HANDSHAKE_TIMEOUT_MS, fx);
+        self.put_in_flight(now, peer, Rc::new(request.into()), None, self.config.handshake_timeout_ms, fx);
         None
     }
 

@@ -19,7 +19,7 @@ use super::scenario::{Scenario, ScenarioError};
 use crate::kafka::event::{Event, GroupState};
 use crate::kafka::protocol::{ApiKey, Response};
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, GroupId, NodeId};
+use crate::kafka::types::{BrokerId, ControllerId, GroupId, NodeId};
 use crate::sim::{Command, Flight, Packet, Refusal, World, WorldConfig};
 
 /// What may differ from the scenario's own words.
@@ -81,7 +81,7 @@ impl Session {
             seed: options.seed.unwrap_or(scenario.seed),
             latency_us: scenario.latency_us.clone(),
             strict: options.strict,
-            controller: scenario.controller,
+            controllers: scenario.controllers.clone(),
             brokers: scenario.brokers.clone(),
             broker_config: scenario.broker_config.clone(),
         })
@@ -319,20 +319,23 @@ fn kind(flight: &Flight) -> FlightKind {
             FlightKind::Batch
         }
         (Some(ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::LeaveGroup), _) => FlightKind::Group,
-        (Some(ApiKey::BrokerRegistration | ApiKey::AlterPartition | ApiKey::CreateTopics), _) => {
-            FlightKind::Cluster
-        }
+        (
+            Some(ApiKey::BrokerRegistration | ApiKey::AlterPartition | ApiKey::CreateTopics | ApiKey::Vote),
+            _,
+        ) => FlightKind::Cluster,
         _ => FlightKind::Routine,
     }
 }
 
-/// A broker or a member is dead or frozen, and the controller or the coordinator still counts on it.
+/// A broker or a member is dead or frozen, and the controller or the coordinator still counts on it; or the active
+/// controller is, and the others will elect another.
 fn someone_is_missing(world: &World) -> bool {
     let gone = |node: NodeId| world.process(node).is_some_and(|process| !process.is_running());
-    let alive = |id: &BrokerId| world.controller().is_some_and(|controller| controller.image().is_alive(*id));
+    let alive =
+        |id: &BrokerId| world.active_controller().is_some_and(|controller| controller.image().is_alive(*id));
     let mut nodes = world.processes().map(|(node, _)| node);
     let broker = nodes.any(|node| matches!(node, NodeId::Broker(id) if gone(node) && alive(&id)));
-    broker || {
+    broker || lacks_controller(world) || {
         let running = world.processes().filter_map(|(node, process)| match (node, process.is_running()) {
             (NodeId::Broker(id), true) => world.broker(id),
             _ => None,
@@ -341,6 +344,15 @@ fn someone_is_missing(world: &World) -> bool {
             running.flat_map(|broker| broker.groups().groups()).flat_map(|group| group.members.values());
         members.any(|member| world.node_of(&member.client).is_some_and(gone))
     }
+}
+
+/// No controller is active, though enough of them run to elect one.
+fn lacks_controller(world: &World) -> bool {
+    let voters = &world.config().controllers;
+    let runs = |id: ControllerId| world.process(id).is_some_and(|process| process.is_running());
+    let majority = voters.iter().filter(|id| runs(**id)).count() > voters.len() / 2;
+    let active = world.active_controller().is_some_and(|controller| runs(controller.id()));
+    majority && !active
 }
 
 fn carries_records(response: &Response) -> bool {

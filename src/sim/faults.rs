@@ -7,8 +7,9 @@ use super::network::Packet;
 use super::process::{Arrival, Machine, ProcessState, Remains, Timer};
 use super::world::{Entry, World};
 use crate::kafka::broker::{Broker, BrokerSetup};
-use crate::kafka::controller::{Controller, MetadataLog};
+use crate::kafka::controller::{Controller, ControllerSetup};
 use crate::kafka::event::{Act, Event};
+use crate::kafka::raft::RaftDisk;
 use crate::kafka::replication::Disk;
 use crate::kafka::types::{BrokerId, ControllerId, NodeId};
 
@@ -17,16 +18,21 @@ impl World {
         Broker::new(BrokerSetup {
             id,
             rack: self.racks.get(&id).cloned().flatten(),
-            controller: self.config.controller,
+            voters: self.config.controllers.as_slice().into(),
             config: self.broker_config.clone(),
             disk,
             random: self.stream(&format!("broker {id} start {incarnation}")),
         })
     }
 
-    pub(super) fn new_controller(&self, id: ControllerId, log: MetadataLog, incarnation: u32) -> Controller {
-        let random = self.stream(&format!("controller {id} start {incarnation}"));
-        Controller::new(id, self.broker_config.clone(), log, random)
+    pub(super) fn new_controller(&self, id: ControllerId, disk: RaftDisk, incarnation: u32) -> Controller {
+        Controller::new(ControllerSetup {
+            id,
+            voters: self.config.controllers.as_slice().into(),
+            config: self.broker_config.clone(),
+            disk,
+            random: self.stream(&format!("controller {id} start {incarnation}")),
+        })
     }
 
     /// The process is gone at once; its kernel closes its connections.
@@ -73,8 +79,8 @@ impl World {
             (NodeId::Broker(id), Remains::Broker(disk)) => {
                 Machine::Broker(Box::new(self.new_broker(id, *disk, incarnation)))
             }
-            (NodeId::Controller(id), Remains::Controller(log)) => {
-                Machine::Controller(Box::new(self.new_controller(id, *log, incarnation)))
+            (NodeId::Controller(id), Remains::Controller(disk)) => {
+                Machine::Controller(Box::new(self.new_controller(id, *disk, incarnation)))
             }
             _ => return,
         };

@@ -248,7 +248,7 @@ impl World {
         };
         let known = match target {
             Target::Broker(_) => list(self.racks.keys()),
-            Target::Controller(_) => self.config.controller.to_string(),
+            Target::Controller(_) => list(self.config.controllers.iter()),
             Target::Client(_) => list(self.names.keys().filter(|name| name.as_str() != ADMIN)),
         };
         node.ok_or_else(|| {
@@ -306,7 +306,7 @@ impl World {
             let reason = format!("broker {broker} exists; a dead one is started again");
             return Err(refuse_with(ErrorCode::DuplicateBrokerRegistration, reason));
         }
-        if broker.0 < 0 || broker.0 == self.config.controller.0 {
+        if broker.0 < 0 || self.config.controllers.iter().any(|id| id.0 == broker.0) {
             return Err(refuse_with(ErrorCode::InvalidRequest, format!("{broker} cannot be a broker's id")));
         }
         Ok(())

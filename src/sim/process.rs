@@ -11,9 +11,10 @@ use crate::client::consumer::{Consumer, ConsumerTimer};
 use crate::client::producer::{Producer, ProducerTimer};
 use crate::kafka::broker::Broker;
 use crate::kafka::broker::timer::BrokerTimer;
-use crate::kafka::controller::{Controller, ControllerTimer, MetadataLog};
+use crate::kafka::controller::{Controller, ControllerTimer};
 use crate::kafka::effects::{Effects, Input, Peer, RequestId};
 use crate::kafka::protocol::{Request, Response};
+use crate::kafka::raft::RaftDisk;
 use crate::kafka::replication::Disk;
 use crate::kafka::time::Time;
 use crate::kafka::types::ClientName;
@@ -60,7 +61,7 @@ pub enum Machine {
 #[derive(Clone, Debug)]
 pub enum Remains {
     Broker(Box<Disk>),
-    Controller(Box<MetadataLog>),
+    Controller(Box<RaftDisk>),
     Nothing,
 }
 
@@ -135,7 +136,7 @@ impl Machine {
     pub fn into_remains(self) -> Remains {
         match self {
             Machine::Broker(broker) => Remains::Broker(Box::new(broker.into_disk())),
-            Machine::Controller(controller) => Remains::Controller(Box::new(controller.into_log())),
+            Machine::Controller(controller) => Remains::Controller(Box::new(controller.into_disk())),
             Machine::Producer(_) | Machine::Consumer(_) | Machine::Admin(_) => Remains::Nothing,
         }
     }

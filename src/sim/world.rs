@@ -17,6 +17,7 @@ use crate::client::producer::Producer;
 use crate::kafka::broker::Broker;
 use crate::kafka::config::{BrokerConfig, ConfigError};
 use crate::kafka::controller::Controller;
+use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::event::{Act, Event};
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
@@ -30,7 +31,8 @@ pub struct WorldConfig {
     pub latency_us: RangeInclusive<i64>,
     /// Encode and decode every message on its way.
     pub strict: bool,
-    pub controller: ControllerId,
+    /// The quorum's voters.
+    pub controllers: Vec<ControllerId>,
     /// Brokers with their racks.
     pub brokers: Vec<(BrokerId, Option<String>)>,
     /// Cluster-wide broker configs by their real names.
@@ -43,7 +45,7 @@ impl Default for WorldConfig {
             seed: 1,
             latency_us: 20_000..=60_000,
             strict: false,
-            controller: ControllerId(101),
+            controllers: vec![ControllerId(101)],
             brokers: (1..=3).map(|id| (BrokerId(id), None)).collect(),
             broker_config: BTreeMap::new(),
         }
@@ -119,7 +121,7 @@ impl World {
             config: Rc::new(config),
         };
         let config = world.config.clone();
-        world.start_controller(config.controller);
+        config.controllers.iter().for_each(|id| world.start_controller(*id));
         for (id, rack) in &config.brokers {
             world.racks.insert(*id, rack.clone());
             world.start_broker(*id);
@@ -217,8 +219,7 @@ impl World {
     }
 
     pub(super) fn start_controller(&mut self, id: ControllerId) {
-        let log = Default::default();
-        let machine = self.new_controller(id, log, 1);
+        let machine = self.new_controller(id, Default::default(), 1);
         self.spawn(
             id.into(),
             ClientName::new(&format!("controller-{id}")),
@@ -272,11 +273,28 @@ impl World {
         }
     }
 
-    pub fn controller(&self) -> Option<&Controller> {
-        match self.process(self.config.controller)?.machine()? {
+    /// A controller's process that runs or stands still.
+    pub fn controller(&self, id: ControllerId) -> Option<&Controller> {
+        match self.process(id)?.machine()? {
             Machine::Controller(controller) => Some(controller),
             _ => None,
         }
+    }
+
+    /// The controller that is active, of the newest epoch if an older one has not noticed yet.
+    pub fn active_controller(&self) -> Option<&Controller> {
+        let controllers = self.config.controllers.iter().filter_map(|id| self.controller(*id));
+        controllers.filter(|controller| controller.active_epoch().is_some()).max_by_key(|c| c.active_epoch())
+    }
+
+    /// The newest that is known of the cluster: a controller's, or while all are down a broker's.
+    pub fn newest_image(&self) -> Option<&ClusterImage> {
+        let images = self.processes.values().filter_map(|process| match process.machine()? {
+            Machine::Controller(controller) => Some(controller.image()),
+            Machine::Broker(broker) => Some(&**broker.image()),
+            _ => None,
+        });
+        images.max_by_key(|image| image.next_offset)
     }
 
     pub fn producer(&self, name: &ClientName) -> Option<&Producer> {

@@ -69,9 +69,9 @@ pub enum Health {
 pub struct ControllerView {
     pub id: ControllerId,
     pub health: Health,
-    /// "active", "dead".
+    /// "active, epoch 3", "follower", "candidate, epoch 4", "dead".
     pub state: Rc<str>,
-    /// Brokers that it counts as unfenced.
+    /// Brokers that the active controller counts as unfenced; the others count none.
     pub unfenced: Rc<[BrokerId]>,
     pub fenced: Rc<[BrokerId]>,
 }
@@ -252,7 +252,7 @@ pub enum FlightKind {
     Commit,
     /// JoinGroup, SyncGroup, LeaveGroup and FindCoordinator.
     Group,
-    /// News between controller and brokers.
+    /// News between controllers, and between them and brokers.
     Control,
     /// Heartbeats, empty fetches, metadata.
     Background,

@@ -41,6 +41,11 @@ impl Axis {
         LEFT + (offset.0 - self.start).clamp(0, self.slots) * STEP
     }
 
+    /// Whether a log that ends there has nothing on the axis although others have.
+    pub fn is_beyond(self, log_end: Offset) -> bool {
+        self.start > 0 && log_end.0 <= self.start
+    }
+
     pub fn shows(self, offset: Offset) -> bool {
         (self.start..self.start + self.slots).contains(&offset.0)
     }
@@ -150,6 +155,12 @@ mod tests {
     #[test]
     fn a_flag_at_the_right_end_stays_inside() {
         check(&[position("fraud", 48)], "frau 122..154");
+    }
+
+    #[test]
+    fn a_log_that_ends_before_the_axis_has_nothing_on_it() {
+        assert_eq!([39, 40, 41].map(|end| AXIS.is_beyond(Offset(end))), [true, true, false]);
+        assert!(!Axis { start: 0, ..AXIS }.is_beyond(Offset::ZERO), "an empty log is not behind");
     }
 
     #[test]

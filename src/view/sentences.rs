@@ -84,8 +84,10 @@ pub fn offsets_topic(view: &OffsetsTopicView) -> String {
 }
 
 pub fn controller(view: &ControllerView) -> String {
-    let mut text =
-        format!("Controller {}, {}; brokers in service {}", view.id, view.state, list(&view.unfenced));
+    let mut text = format!("Controller {}, {}", view.id, view.state);
+    if !view.unfenced.is_empty() {
+        text += &format!("; brokers in service {}", list(&view.unfenced));
+    }
     if !view.fenced.is_empty() {
         text += &format!("; fenced {}", list(&view.fenced));
     }

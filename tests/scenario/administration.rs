@@ -33,7 +33,7 @@ fn refusal(c: &Cluster) -> Option<ErrorCode> {
 
 /// A partition as `isr[..] elr[..] last[..]`.
 fn eligible(c: &Cluster, name: &str) -> String {
-    let image = c.world.controller().expect("a controller").image();
+    let image = c.world.active_controller().expect("a controller").image();
     let partition = image.partition(&tp(name)).expect("a partition");
     let list = |ids: &[BrokerId]| ids.iter().map(|id| id.to_string()).collect::<Vec<_>>().join(",");
     let (isr, elr, last) = (&partition.isr, &partition.elr, &partition.last_known_elr);
@@ -95,7 +95,7 @@ fn ex_8_an_unclean_leader_is_elected_when_its_broker_is_fenced_and_the_committed
     });
     c.run_ms(5_000);
     assert_eq!(c.replicas("t-0"), "1:50/50 2:50/50 3:50/50", "{}", c.report());
-    let image = c.world.controller().expect("a controller").image();
+    let image = c.world.active_controller().expect("a controller").image();
     let recovery = image.partition(&tp("t-0")).expect("a partition").recovery;
     assert_eq!(format!("{recovery:?}"), "Recovered", "R-REPL-43: with its next change the leader says so");
 }
@@ -195,7 +195,7 @@ fn a_broker_that_is_stopped_gives_its_leaderships_away_before_it_ends() {
 #[test]
 fn without_a_controller_a_broker_stops_all_the_same_after_five_minutes() {
     let mut c = three_replicas(1, &[]);
-    let controller = c.world.controller().expect("a controller").id();
+    let controller = c.world.active_controller().expect("a controller").id();
     c.give(Command::Kill(glassbroker::sim::Target::Controller(controller)));
     stop(&mut c, 1);
     c.run_ms(299_000);
@@ -249,7 +249,7 @@ fn a_reassignment_that_is_cancelled_goes_back_to_the_old_replicas() {
     c.run_ms(2_000);
     c.give(Command::CancelReassignment(tp("t-0")));
     c.run_ms(2_000);
-    let image = c.world.controller().expect("a controller").image();
+    let image = c.world.active_controller().expect("a controller").image();
     let partition = image.partition(&tp("t-0")).expect("a partition");
     assert_eq!(partition.replicas, ids(&[1, 2]), "R-REPL-60");
     assert!(!partition.is_reassigning());

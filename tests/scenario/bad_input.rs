@@ -74,7 +74,7 @@ fn the_controller_refuses_impossible_topics_and_configs_by_kafkas_names() {
     };
     check_error(&mut c, set("t", "none"), ErrorCode::InvalidConfig);
     check_error(&mut c, set("no-such-topic", "1"), ErrorCode::UnknownTopicOrPartition);
-    let image = c.world.controller().expect("a controller").image();
+    let image = c.world.active_controller().expect("a controller").image();
     let names: Vec<_> = image.topics().map(|topic| topic.name.to_string()).collect();
     assert_eq!(names, ["t"], "nothing is half done");
 }

@@ -10,7 +10,7 @@ use glassbroker::client::producer::{Producer, ProducerSpec};
 use glassbroker::kafka::event::Event;
 use glassbroker::kafka::replication::Partition;
 use glassbroker::kafka::time::Time;
-use glassbroker::kafka::types::{BrokerId, ClientName, Offset, Topic, TopicPartition};
+use glassbroker::kafka::types::{BrokerId, ClientName, ControllerId, NodeId, Offset, Topic, TopicPartition};
 use glassbroker::sim::{Command, Refusal, Target, TraceEntry, World, WorldConfig};
 
 pub fn config(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -47,7 +47,62 @@ pub fn cluster_with(brokers: i32, config: WorldConfig) -> Cluster {
     Cluster { world }
 }
 
+/// Three brokers and the controllers 101 to 100 + `controllers`, which have elected one of them.
+pub fn quorum(controllers: i32, pairs: &[(&str, &str)]) -> Cluster {
+    let controllers = (101..101 + controllers).map(ControllerId).collect();
+    let mut c =
+        cluster_with(3, WorldConfig { controllers, broker_config: config(pairs), ..WorldConfig::default() });
+    c.until("a controller is active and every broker in service", 10_000, |c| {
+        c.active().is_some() && (1..=3).all(|id| c.is_in_service(id))
+    });
+    c
+}
+
+pub fn controller(id: i32) -> Target {
+    Target::Controller(ControllerId(id))
+}
+
 impl Cluster {
+    /// The active controller's id.
+    pub fn active(&self) -> Option<i32> {
+        self.world.active_controller().map(|controller| controller.id().0)
+    }
+
+    /// The active controller, which must be.
+    pub fn leader(&self) -> i32 {
+        self.active().unwrap_or_else(|| panic!("no controller is active\n{}", self.report()))
+    }
+
+    /// The active controller counts the broker as unfenced.
+    pub fn is_in_service(&self, broker: i32) -> bool {
+        self.world.active_controller().is_some_and(|c| c.image().is_alive(BrokerId(broker)))
+    }
+
+    pub fn kill_controller(&mut self, id: i32) {
+        self.give(Command::Kill(controller(id)));
+    }
+
+    pub fn start_controller(&mut self, id: i32) {
+        self.give(Command::Start(controller(id)));
+    }
+
+    /// Cuts a controller off from all other controllers and brokers, or connects it again.
+    pub fn isolate(&mut self, id: i32, cut: bool) {
+        let servers: Vec<Target> = self
+            .world
+            .processes()
+            .filter_map(|(node, _)| match node {
+                NodeId::Controller(other) => Some(Target::Controller(other)).filter(|_| other.0 != id),
+                NodeId::Broker(broker) => Some(Target::Broker(broker)),
+                NodeId::Client(_) => None,
+            })
+            .collect();
+        for b in servers {
+            let a = controller(id);
+            self.give(if cut { Command::Cut { a, b } } else { Command::Heal { a, b } });
+        }
+    }
+
     pub fn topic(
         mut self,
         name: &str,
@@ -171,7 +226,7 @@ impl Cluster {
     /// `1:LEO/HW 2:LEO/HW ...` of the brokers that run.
     pub fn replicas(&self, name: &str) -> String {
         let brokers = self.world.processes().filter_map(|(node, _)| match node {
-            glassbroker::kafka::types::NodeId::Broker(id) => Some(id.0),
+            NodeId::Broker(id) => Some(id.0),
             _ => None,
         });
         let line = |id: i32| {
@@ -183,7 +238,7 @@ impl Cluster {
 
     /// `leader e<epoch> isr[..]` as the controller has it.
     pub fn registration(&self, name: &str) -> String {
-        let image = self.world.controller().expect("a controller").image();
+        let image = self.world.active_controller().expect("a controller").image();
         let partition = image.partition(&tp(name)).expect("a partition");
         let isr: Vec<String> = partition.isr.iter().map(|id| id.to_string()).collect();
         format!("{} e{} isr[{}]", partition.leader, partition.leader_epoch, isr.join(","))

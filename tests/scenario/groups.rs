@@ -169,7 +169,7 @@ fn the_group_and_its_offsets_move_with_the_coordinator() {
     c.run_ms(3_000);
     // R-GRP-1: billing lives in partition 9 of __consumer_offsets.
     let home = |c: &Cluster| {
-        let image = c.world.controller().expect("a controller").image().clone();
+        let image = c.world.active_controller().expect("a controller").image().clone();
         image.partition(&tp("__consumer_offsets-9")).expect("it exists").leader
     };
     let old = home(&c);

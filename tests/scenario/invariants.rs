@@ -6,11 +6,12 @@ use glassbroker::kafka::broker::Broker;
 use glassbroker::kafka::controller::image::ClusterImage;
 use glassbroker::kafka::event::Event;
 use glassbroker::kafka::protocol::metadata_records::RecoveryState;
+use glassbroker::kafka::raft::{QuorumRole, RaftClient};
 use glassbroker::kafka::record::Batch;
 use glassbroker::kafka::replication::Partition;
 use glassbroker::kafka::replication::purgatory::Operation;
 use glassbroker::kafka::types::{
-    BrokerId, ClientName, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicId, TopicPartition,
+    BrokerId, ClientName, ControllerId, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicId, TopicPartition,
 };
 
 use crate::dsl::Cluster;
@@ -31,6 +32,65 @@ pub struct Watch {
     /// Partitions whose last known leader was elected, which may have lost something (R-REPL-46).
     unclean: BTreeSet<TopicPartition>,
     strict: BTreeSet<ClientName>,
+    quorum: QuorumWatch,
+    /// How far the newest image was that has been checked.
+    metadata_end: Offset,
+}
+
+/// What has been seen of the metadata log.
+#[derive(Default)]
+pub struct QuorumWatch {
+    /// The batches below the high watermark of some replica.
+    committed: Vec<Mark>,
+    leaders: BTreeMap<LeaderEpoch, ControllerId>,
+}
+
+/// Every replica of the metadata log that a process has: of the controllers, then of the brokers.
+fn metadata_replicas(c: &Cluster) -> Vec<(NodeId, &RaftClient, Offset)> {
+    let replica = |node: NodeId| match node {
+        NodeId::Controller(id) => c.world.controller(id).map(|c| (node, c.raft(), c.image().next_offset)),
+        NodeId::Broker(id) => c.world.broker(id).map(|b| (node, b.raft(), b.image().next_offset)),
+        NodeId::Client(_) => None,
+    };
+    c.world.processes().filter_map(|(node, _)| replica(node)).collect()
+}
+
+impl QuorumWatch {
+    /// R-CTRL-2, R-CTRL-5: one leader an epoch, and what is committed stays as it is.
+    pub fn fault(&mut self, c: &Cluster) -> Option<String> {
+        for (node, raft, applied) in metadata_replicas(c) {
+            if let (QuorumRole::Leader, NodeId::Controller(id)) = (raft.role(), node) {
+                let leader = *self.leaders.entry(raft.epoch()).or_insert(id);
+                if leader != id {
+                    return Some(format!("{leader} and {id} lead the quorum in epoch {}", raft.epoch()));
+                }
+            }
+            let mark = raft.log().high_watermark();
+            if applied > mark {
+                return Some(format!("{node} applied {applied} and knows {mark} to be committed"));
+            }
+            let all: Vec<Mark> =
+                raft.log().batches().take_while(|b| b.last_offset() < mark).map(mark_of).collect();
+            let shared = all.len().min(self.committed.len());
+            if all[..shared] != self.committed[..shared] {
+                return Some(format!("{node}: metadata records below {mark} have changed"));
+            }
+            if all.len() > self.committed.len() {
+                self.committed = all;
+            }
+        }
+        None
+    }
+}
+
+/// Controllers and brokers that do not hold the same metadata yet, or do not agree on who leads.
+pub fn unrest_of_quorum(c: &Cluster) -> Option<String> {
+    let replicas = metadata_replicas(c);
+    let leaders = replicas.iter().filter(|(_, raft, _)| raft.role() == QuorumRole::Leader).count();
+    let epochs: BTreeSet<LeaderEpoch> = replicas.iter().map(|(_, raft, _)| raft.epoch()).collect();
+    let ends: BTreeSet<Offset> = replicas.iter().map(|(_, _, applied)| *applied).collect();
+    let settled = leaders == 1 && epochs.len() == 1 && ends.len() == 1;
+    (!settled).then(|| format!("{leaders} lead the quorum, epochs {epochs:?}, images at {ends:?}"))
 }
 
 impl Watch {
@@ -53,8 +113,11 @@ impl Watch {
         for entry in trace.since(self.seen) {
             match &entry.event {
                 Event::LeaderElected { tp, .. } => {
-                    let image = c.world.controller().expect("it elected").image();
-                    if image.partition(tp).is_some_and(|p| p.recovery == RecoveryState::Recovering) {
+                    let image = c.world.active_controller().map(|controller| controller.image());
+                    if image
+                        .and_then(|image| image.partition(tp))
+                        .is_some_and(|p| p.recovery == RecoveryState::Recovering)
+                    {
                         self.unclean.insert(tp.clone());
                         self.committed.remove(tp);
                         self.acknowledged.remove(tp);
@@ -88,6 +151,9 @@ impl Watch {
             }
         }
         let fail = |what: String| -> ! { panic!("{what}\n{}", c.report()) };
+        if let Some(fault) = self.quorum.fault(c) {
+            fail(fault);
+        }
         for (tp, copies) in &replicas {
             for (broker, partition) in copies {
                 if let Some(fault) = fault_of(partition) {
@@ -107,8 +173,13 @@ impl Watch {
                 fail(format!("{tp}: {fault}"));
             }
         }
-        let Some(controller) = c.world.controller() else { return };
+        let Some(controller) = c.world.active_controller() else { return };
         let image = controller.image();
+        // A controller that was cut off and has not noticed yet knows less than its successor did.
+        if image.next_offset < self.metadata_end {
+            return;
+        }
+        self.metadata_end = image.next_offset;
         for (tp, registration) in image.partitions() {
             let epochs = (registration.leader_epoch, registration.partition_epoch);
             let before = self.epochs.insert(tp.clone(), epochs).unwrap_or(epochs);
@@ -213,14 +284,14 @@ fn forgotten(broker: &Broker) -> Option<String> {
     None
 }
 
-fn mark(batch: &Batch) -> Mark {
+fn mark_of(batch: &Batch) -> Mark {
     (batch.base_offset(), batch.leader_epoch(), batch.crc())
 }
 
 /// The batches below `end`.
 fn marks(partition: &Partition, end: Offset) -> Vec<Mark> {
     let batches = partition.log.batches_from(partition.log.log_start_offset());
-    batches.take_while(|batch| batch.last_offset() < end).map(mark).collect()
+    batches.take_while(|batch| batch.last_offset() < end).map(mark_of).collect()
 }
 
 /// Two replicas of a partition whose logs differ below both high watermarks.

@@ -58,13 +58,13 @@ fn the_broker_epoch_is_where_the_write_of_its_registration_begins() {
     c.kill(2);
     c.kill(3);
     c.until("only broker 1 is in sync", 15_000, |c| c.registration("t-0") == "1 e0 isr[1]");
-    let image = c.world.controller().expect("a controller").image();
+    let image = c.world.active_controller().expect("a controller").image();
     assert_eq!(image.partition(&tp("t-0")).expect("it exists").elr, [BrokerId(3)], "R-REPL-45");
     c.start(3);
     c.until_event("broker 3 is registered again", 5_000, |event| {
         matches!(event, Event::BrokerRegistered { broker: BrokerId(3), .. })
     });
-    let image = c.world.controller().expect("a controller").image();
+    let image = c.world.active_controller().expect("a controller").image();
     let known = &image.brokers[&BrokerId(3)];
     assert_eq!(known.registered_at.0 - known.epoch.0, 1, "R-REPL-56: it is taken out of the ELR first");
     c.until("it is in sync again", 10_000, |c| c.registration("t-0") == "1 e0 isr[1,3]");
@@ -97,7 +97,7 @@ fn the_min_insync_replicas_of_the_servers_files_becomes_the_cluster_s() {
     let c = cluster_with(3, WorldConfig { broker_config, ..WorldConfig::default() });
     let mut c = c.topic("plain", 1, 3, &[]).topic("own", 1, 3, &[("min.insync.replicas", "1")]);
     let min_isr = |c: &Cluster, name: &str| {
-        c.world.controller().expect("a controller").image().effective_min_isr(&tp(name).topic)
+        c.world.active_controller().expect("a controller").image().effective_min_isr(&tp(name).topic)
     };
     assert_eq!((min_isr(&c, "plain-0"), min_isr(&c, "own-0")), (2, 1), "R-LOG-53, R-REPL-48");
     c.give(Command::SetTopicConfig { topic: "own".into(), key: "min.insync.replicas".into(), value: None });
@@ -109,7 +109,7 @@ fn the_min_insync_replicas_of_the_servers_files_becomes_the_cluster_s() {
 fn another_min_insync_replicas_forgets_eligible_replicas_and_the_last_known_leader() {
     let mut c = cluster(4).topic("t", 1, 3, &[("min.insync.replicas", "2")]);
     let registration = |c: &Cluster| {
-        let image = c.world.controller().expect("a controller").image();
+        let image = c.world.active_controller().expect("a controller").image();
         image.partition(&tp("t-0")).expect("it exists").clone()
     };
     let set = |c: &mut Cluster, value: &str| {
@@ -196,7 +196,7 @@ fn a_coordinator_that_thaws_hears_the_heartbeats_before_it_misses_them() {
     let owns = |c: &Cluster| c.consumer_state("a").subscription().owned().len() == 1;
     c.until("it owns the partition", 20_000, owns);
     c.run_ms(2_000);
-    let image = c.world.controller().expect("a controller").image();
+    let image = c.world.active_controller().expect("a controller").image();
     let home = image.partition(&tp("__consumer_offsets-9")).expect("R-GRP-1").leader;
     c.give(Command::Freeze(broker(home.0)));
     c.run_ms(7_000);

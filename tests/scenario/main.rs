@@ -11,5 +11,8 @@ mod delivery;
 mod determinism;
 mod groups;
 mod lifecycle;
+mod quorum;
+mod quorum_storm;
+mod quorum_vector;
 mod replication;
 mod storm;

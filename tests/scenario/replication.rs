@@ -104,7 +104,7 @@ fn ex_2_a_follower_that_stops_fetching_leaves_after_the_lag_time_and_the_retry_i
 #[test]
 fn ex_3_a_dead_follower_is_removed_by_the_controller_when_its_session_ends() {
     let mut c = ten_records(&[("min.insync.replicas", "2")]);
-    let contact = c.world.controller().and_then(|controller| controller.last_contact(BrokerId(3)));
+    let contact = c.world.active_controller().and_then(|controller| controller.last_contact(BrokerId(3)));
     let contact = contact.expect("broker 3 is alive").ms();
     c.kill(3);
     c.send("p", 1);

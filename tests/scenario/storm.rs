@@ -14,7 +14,6 @@ use glassbroker::sim::{Command, Target, World, WorldConfig};
 use crate::dsl::{Cluster, config, tp};
 use crate::invariants::Watch;
 
-const CONTROLLER: ControllerId = ControllerId(101);
 const PARTITIONS: [&str; 2] = ["t-0", "t-1"];
 const PRODUCERS: [&str; 3] = ["strict", "loose", "pairs"];
 const STORM_MS: i64 = 120_000;
@@ -25,20 +24,23 @@ struct Storm {
     c: Cluster,
     watch: Watch,
     random: Random,
+    controllers: i64,
     consumers: u64,
 }
 
 impl Storm {
-    fn new(seed: u64) -> Storm {
+    fn new(seed: u64, controllers: i64) -> Storm {
         let mut world = World::new(WorldConfig {
             seed,
             strict: true,
+            controllers: (101..101 + controllers as i32).map(ControllerId).collect(),
             latency_us: 1_000..=15_000,
             broker_config: config(&[("offsets.topic.num.partitions", "2")]),
             ..WorldConfig::default()
         })
         .expect("valid configs");
-        world.run_until(Time::from_ms(1_000));
+        // A quorum of several elects within an election timeout or two.
+        world.run_until(Time::from_ms(if controllers > 1 { 8_000 } else { 1_000 }));
         let mut c = Cluster { world };
         let topic = Topic::new("t");
         let pairs = config(&[("min.insync.replicas", "2")]);
@@ -47,7 +49,8 @@ impl Storm {
         c.give(Command::CreateTopic { topic, partitions: 1, replication_factor: 2, config });
         c.run_ms(1_000);
         let watch = Watch::new(&["strict", "pairs"]);
-        let mut storm = Storm { c, watch, random: Random::stream(seed, "storm"), consumers: 0 };
+        let random = Random::stream(seed, "storm");
+        let mut storm = Storm { c, watch, random, controllers, consumers: 0 };
         storm.add_producer("strict", "t", "4/s", &[]);
         storm.add_producer("loose", "t", "2/s", &[("acks", "1"), ("enable.idempotence", "false")]);
         storm.add_producer("pairs", "pair", "2/s", &[]);
@@ -94,7 +97,12 @@ impl Storm {
     }
 
     fn server(&mut self) -> Target {
-        if self.random.below(6) == 0 { Target::Controller(CONTROLLER) } else { self.broker() }
+        // The more controllers there are, the more often one of them is hit.
+        if self.random.below(6) >= if self.controllers > 1 { 3 } else { 1 } {
+            return self.broker();
+        }
+        let place = if self.controllers > 1 { self.random.between(0, self.controllers - 1) } else { 0 };
+        Target::Controller(ControllerId(101 + place as i32))
     }
 
     fn client(&mut self) -> ClientName {
@@ -185,7 +193,12 @@ impl Storm {
 
     /// What is not at rest yet.
     fn unrest(&self) -> Option<String> {
-        let Some(controller) = self.c.world.controller() else { return Some("no controller".to_string()) };
+        let Some(controller) = self.c.world.active_controller() else {
+            return Some("no controller".to_string());
+        };
+        if let Some(unrest) = crate::invariants::unrest_of_quorum(&self.c) {
+            return Some(unrest);
+        }
         let image = controller.image();
         let runs = |id: BrokerId| {
             let state = self.c.world.broker(id).map(|broker| broker.state());
@@ -252,7 +265,7 @@ impl Storm {
 
     /// R-PROD-21, 25, R-REPL-29: every acknowledged record once and in order, on every replica.
     fn check_records(&self) {
-        let image = self.c.world.controller().expect("a controller").image();
+        let image = self.c.world.active_controller().expect("a controller").image();
         for name in PARTITIONS {
             let registration = image.partition(&tp(name)).expect("it exists");
             if is_lost(registration) || self.watch.is_unclean(&tp(name)) {
@@ -295,8 +308,9 @@ fn strict_number(value: &str) -> Option<i64> {
     rest.contains("strict-").then(|| number.parse().ok()).flatten()
 }
 
+/// Every third storm is over a quorum of three controllers.
 fn storm(seed: u64) {
-    let mut storm = Storm::new(seed);
+    let mut storm = Storm::new(seed, if seed % 3 == 2 { 3 } else { 1 });
     let end = storm.c.now_ms() + STORM_MS;
     while storm.c.now_ms() < end {
         let longest_ms = [300, 3_000, 12_000][storm.random.below(3) as usize];

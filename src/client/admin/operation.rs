@@ -140,6 +140,9 @@ pub(super) fn outcome(response: &Response) -> (ErrorCode, String) {
             first_error(answer.responses.iter().map(|one| (one.error_code, &one.error_message)))
         }
         Response::ElectLeaders(answer) => election_error(answer),
+        Response::AlterPartitionReassignments(answer) if answer.error_code != 0 => {
+            first_error([(answer.error_code, &answer.error_message)].into_iter())
+        }
         Response::AlterPartitionReassignments(answer) => {
             let results = answer.responses.iter().flat_map(|topic| &topic.partitions);
             first_error(results.map(|one| (one.error_code, &one.error_message)))

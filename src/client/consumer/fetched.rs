@@ -126,5 +126,5 @@ fn read(bytes: Bytes, from: Offset, check_crcs: bool) -> Contents {
 
 fn offsets_of(batch: &Batch) -> Result<Vec<Offset>, crate::kafka::record::BatchError> {
     let base_offset = batch.base_offset();
-    batch.raw_records()?.map(|raw| Ok(base_offset + i64::from(raw?.offset_delta))).collect()
+    batch.block()?.raw_records().map(|raw| Ok(base_offset + i64::from(raw?.offset_delta))).collect()
 }

@@ -3,6 +3,8 @@
 //! Mirrors `KafkaApis` (metadata, FindCoordinator), `AutoTopicCreationManager` and `ForwardingManager` (R-REPL-53, 66,
 //! R-GRP-2, R-PLACE-8, KIP-590).
 
+use std::rc::Rc;
+
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
 use kafka_protocol::messages::metadata_response::{
@@ -16,11 +18,12 @@ use kafka_protocol::messages::{
 use super::process::{Broker, Purpose};
 use super::timer::BrokerTimer;
 use crate::kafka::controller::image::{ClusterImage, PartitionRegistration, TopicImage};
+use crate::kafka::controller::not_controller;
 use crate::kafka::effects::{Channel, Effect, Effects, RequestId};
 use crate::kafka::envelope;
 use crate::kafka::group::partition_for;
 use crate::kafka::protocol::metadata_records::{PORT, host};
-use crate::kafka::protocol::{ApiKey, ErrorCode, Request};
+use crate::kafka::protocol::{ErrorCode, Request};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, Topic, TopicPartition};
 
@@ -32,7 +35,7 @@ const NO_OPERATIONS: i32 = i32::MIN;
 #[derive(Clone, Debug)]
 pub struct Forwarded {
     client: RequestId,
-    api: ApiKey,
+    request: Rc<Request>,
 }
 
 impl Broker {
@@ -188,17 +191,17 @@ impl Broker {
         now: Time,
         id: RequestId,
         client: &ClientName,
-        request: &Request,
+        request: Rc<Request>,
         fx: &mut Effects<BrokerTimer>,
     ) {
-        let Ok(data) = envelope::seal_request(request, client, id.correlation) else {
+        let Ok(data) = envelope::seal_request(&request, client, id.correlation) else {
             return fx.push(Effect::Hangup(id));
         };
         let envelope = EnvelopeRequest::default()
             .with_request_data(data)
             .with_request_principal(Some(bytes::Bytes::from_static(b"User:ANONYMOUS")))
             .with_client_host_address(bytes::Bytes::from_static(&[127, 0, 0, 1]));
-        let purpose = Purpose::Forward(Forwarded { client: id, api: request.api() });
+        let purpose = Purpose::Forward(Forwarded { client: id, request });
         self.ask_controller(now, Channel::Forwarding, envelope, purpose, fx);
     }
 
@@ -209,9 +212,27 @@ impl Broker {
         fx: &mut Effects<BrokerTimer>,
     ) {
         let data = response.response_data.clone().filter(|_| response.error_code == 0);
-        match data.and_then(|data| envelope::open_response(forwarded.api, data).ok()) {
+        match data.and_then(|data| envelope::open_response(forwarded.request.api(), data).ok()) {
             Some(response) => fx.respond(forwarded.client, response),
             None => fx.push(Effect::Hangup(forwarded.client)),
+        }
+    }
+
+    /// No controller has answered in time.
+    pub(super) fn on_given_up(&mut self, now: Time, purpose: Purpose, fx: &mut Effects<BrokerTimer>) {
+        match purpose {
+            Purpose::Register | Purpose::Heartbeat => {
+                self.communicate_in(now, self.config.heartbeat_interval_ms, fx);
+            }
+            Purpose::CreateTopics(names) => self.creating.retain(|name| !names.contains(name)),
+            Purpose::AllocateProducerIds => self.producer_ids.refused(),
+            Purpose::Forward(Forwarded { client, request }) => {
+                match not_controller::refuse(&request, ErrorCode::RequestTimedOut) {
+                    Some(response) => fx.respond(client, response),
+                    None => fx.push(Effect::Hangup(client)),
+                }
+            }
+            Purpose::AlterPartition | Purpose::FetchReplicas { .. } => {}
         }
     }
 }

@@ -1,8 +1,9 @@
-//! The broker's requests to the controller: queued until the connection stands, sent again when it is lost.
+//! The broker's requests to the active controller: queued until its connection stands, sent again when it is lost or
+//! another controller is active.
 //!
-//! Mirrors `NodeToControllerChannelManager`.
+//! Mirrors `NodeToControllerChannelManager` and `BrokerToControllerRequestThread`.
 //!
-//! **Invariant:** a request to the controller is answered or still in its queue.
+//! **Invariant:** a request to the controller is answered, given up after its time, or still in its queue.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -12,53 +13,54 @@ use super::timer::BrokerTimer;
 use crate::kafka::effects::{Channel, Effects, Peer};
 use crate::kafka::protocol::Request;
 use crate::kafka::time::Time;
-use crate::kafka::types::NodeId;
+use crate::kafka::types::{ControllerId, NodeId};
+
+/// How often a broker that knows of no active controller looks again.
+const FIND_CONTROLLER_MS: i64 = 100;
+/// How long a forwarded request may wait for a controller in all.
+const FORWARDING_TIMEOUT_MS: i64 = 60_000;
+
+#[derive(Clone, Debug)]
+struct Queued {
+    request: Rc<Request>,
+    purpose: Purpose,
+    since: Time,
+}
+
+/// One channel's requests.
+#[derive(Clone, Debug, Default)]
+struct Queue {
+    /// Oldest first.
+    waiting: VecDeque<Queued>,
+    /// Whom the oldest was sent to.
+    in_flight: Option<ControllerId>,
+}
 
 #[derive(Clone, Debug, Default)]
 pub struct ControllerQueues {
-    /// By channel, oldest first; the first `sent` of each are in flight.
-    waiting: BTreeMap<Channel, VecDeque<(Rc<Request>, Purpose)>>,
-    sent: BTreeMap<Channel, usize>,
+    queues: BTreeMap<Channel, Queue>,
 }
 
 impl ControllerQueues {
-    fn push(&mut self, channel: Channel, request: Request, purpose: Purpose) {
-        self.waiting.entry(channel).or_default().push_back((Rc::new(request), purpose));
-    }
-
-    fn next_unsent(&mut self, channel: Channel) -> Option<(Rc<Request>, Purpose)> {
-        let sent = self.sent.entry(channel).or_default();
-        let next = self.waiting.get(&channel)?.get(*sent).cloned()?;
-        *sent += 1;
-        Some(next)
-    }
-
-    fn has_unsent(&self, channel: Channel) -> bool {
-        let sent = self.sent.get(&channel).copied().unwrap_or_default();
-        self.waiting.get(&channel).is_some_and(|queue| queue.len() > sent)
+    fn queue(&mut self, channel: Channel) -> &mut Queue {
+        self.queues.entry(channel).or_default()
     }
 
     /// The oldest request of the channel has its answer.
     pub fn answered(&mut self, channel: Channel) {
-        if let Some(queue) = self.waiting.get_mut(&channel) {
-            queue.pop_front();
-        }
-        if let Some(sent) = self.sent.get_mut(&channel) {
-            *sent = sent.saturating_sub(1);
-        }
+        let queue = self.queue(channel);
+        queue.waiting.pop_front();
+        queue.in_flight = None;
     }
 
-    /// Nothing is in flight any more; what was goes first when the connection is back.
-    fn lost(&mut self, channel: Channel) {
-        self.sent.remove(&channel);
+    /// The controller is gone or not the active one; what it was asked goes first to the next.
+    fn lost(&mut self, controller: ControllerId, channel: Channel) {
+        let queue = self.queue(channel);
+        queue.in_flight = queue.in_flight.filter(|asked| *asked != controller);
     }
 }
 
 impl Broker {
-    pub(super) fn controller_peer(&self, channel: Channel) -> Peer {
-        Peer::new(self.controller, channel)
-    }
-
     pub(super) fn ask_controller(
         &mut self,
         now: Time,
@@ -67,27 +69,79 @@ impl Broker {
         purpose: Purpose,
         fx: &mut Effects<BrokerTimer>,
     ) {
-        self.to_controller.push(channel, request.into(), purpose);
-        self.flush(now, self.controller_peer(channel), fx);
+        let request = Rc::new(request.into());
+        self.to_controller.queue(channel).waiting.push_back(Queued { request, purpose, since: now });
+        self.flush(now, channel, fx);
     }
 
-    /// Sends what waits for a connection, as far as it can.
-    pub(super) fn flush(&mut self, now: Time, peer: Peer, fx: &mut Effects<BrokerTimer>) {
-        let NodeId::Controller(_) = peer.node else { return };
-        while self.to_controller.has_unsent(peer.channel) && self.network.ready(now, peer, fx) {
-            if let Some((request, purpose)) = self.to_controller.next_unsent(peer.channel) {
-                let request = Request::clone(&request);
-                self.network.send(now, peer, request, purpose, self.config.request_timeout_ms, fx);
+    /// How long a request waits for a controller that answers it, and how long for one answer.
+    fn patience_ms(&self, channel: Channel) -> (Option<i64>, i64) {
+        let request_timeout_ms = self.config.request_timeout_ms;
+        match channel {
+            Channel::Lifecycle => {
+                let session_ms = self.config.session_timeout_ms;
+                (Some(session_ms), session_ms.min(request_timeout_ms))
             }
+            Channel::Forwarding => (Some(FORWARDING_TIMEOUT_MS), request_timeout_ms),
+            // R-REPL-26: a leader asks for its in-sync set for ever.
+            _ => (None, request_timeout_ms),
         }
+    }
+
+    /// Sends what waits for the controller, if it can be sent.
+    pub(super) fn flush(&mut self, now: Time, channel: Channel, fx: &mut Effects<BrokerTimer>) {
+        self.give_up_old_requests(now, channel, fx);
+        let (_, timeout_ms) = self.patience_ms(channel);
+        let leader = self.raft.leader();
+        let queue = self.to_controller.queue(channel);
+        let Some(next) = queue.waiting.front().filter(|_| queue.in_flight.is_none()).cloned() else { return };
+        let Some(controller) = leader else {
+            return fx.set_timer(BrokerTimer::FindController, now.plus_ms(FIND_CONTROLLER_MS));
+        };
+        let peer = Peer::new(controller, channel);
+        if self.network.ready(now, peer, fx) {
+            self.to_controller.queue(channel).in_flight = Some(controller);
+            let request = Request::clone(&next.request);
+            self.network.send(now, peer, request, next.purpose, timeout_ms, fx);
+        }
+    }
+
+    pub(super) fn flush_all(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
+        let channels: Vec<Channel> = self.to_controller.queues.keys().copied().collect();
+        channels.into_iter().for_each(|channel| self.flush(now, channel, fx));
+    }
+
+    fn give_up_old_requests(&mut self, now: Time, channel: Channel, fx: &mut Effects<BrokerTimer>) {
+        let (Some(patience_ms), _) = self.patience_ms(channel) else { return };
+        loop {
+            let queue = self.to_controller.queue(channel);
+            let is_old = |queued: &mut Queued| now.ms_since(queued.since) >= patience_ms;
+            if queue.in_flight.is_some() {
+                return;
+            }
+            let Some(old) = queue.waiting.pop_front_if(is_old) else { return };
+            self.on_given_up(now, old.purpose, fx);
+        }
+    }
+
+    /// R-CTRL-7: the answer is NOT_CONTROLLER; whoever leads by now is asked after a short rest.
+    pub(super) fn on_refusal(
+        &mut self,
+        now: Time,
+        controller: ControllerId,
+        channel: Channel,
+        fx: &mut Effects<BrokerTimer>,
+    ) {
+        self.to_controller.lost(controller, channel);
+        fx.set_timer(BrokerTimer::FindController, now.plus_ms(FIND_CONTROLLER_MS));
     }
 
     /// A connection is gone: what was asked of the controller is asked again, fetches rest for a while.
     pub(super) fn on_lost(&mut self, now: Time, peer: Peer, fx: &mut Effects<BrokerTimer>) {
         match peer.node {
-            NodeId::Controller(_) => {
-                self.to_controller.lost(peer.channel);
-                self.flush(now, peer, fx);
+            NodeId::Controller(controller) => {
+                self.to_controller.lost(controller, peer.channel);
+                self.flush(now, peer.channel, fx);
             }
             NodeId::Broker(leader) => {
                 self.with_replicas(now, fx, |replicas, step| replicas.fetch_failed(leader, step));

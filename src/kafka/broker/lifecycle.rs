@@ -181,7 +181,7 @@ impl Broker {
         fx.exit();
     }
 
-    fn communicate_in(&self, now: Time, wait_ms: i64, fx: &mut Effects<BrokerTimer>) {
+    pub(super) fn communicate_in(&self, now: Time, wait_ms: i64, fx: &mut Effects<BrokerTimer>) {
         fx.set_timer(BrokerTimer::Communicate, now.plus_ms(wait_ms));
     }
 }

@@ -1,29 +1,18 @@
-//! Following the metadata log: fetch, replay, and hand each change to the part it concerns.
+//! Following the metadata log: replay, and hand each change to the part it concerns.
 //!
-//! Mirrors the observer half of `KafkaRaftClient`, `MetadataLoader` and `BrokerMetadataPublisher` (R-CTRL-1, 8).
+//! Mirrors `MetadataLoader` and `BrokerMetadataPublisher` (R-CTRL-1, 8).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic, ReplicaState};
-use kafka_protocol::messages::{FetchRequest, FetchResponse};
-
-use super::process::{Broker, Purpose};
+use super::process::Broker;
 use super::timer::BrokerTimer;
-use crate::kafka::controller::METADATA_TOPIC_ID;
 use crate::kafka::controller::image::ClusterImage;
-use crate::kafka::controller::metadata_log::{QUORUM_EPOCH, decode_records};
-use crate::kafka::effects::{Channel, Effects};
+use crate::kafka::effects::Effects;
 use crate::kafka::protocol::metadata_records::{ConfigResource, MetadataRecord};
 use crate::kafka::replication::Partition;
 use crate::kafka::time::Time;
 use crate::kafka::types::{Topic, TopicId, TopicPartition};
-
-/// How long the controller may hold a fetch that finds nothing, and how much it may return.
-const MAX_WAIT_MS: i32 = 500;
-const MAX_BYTES: i32 = 8 * 1024 * 1024;
-/// After an answer that cannot be used.
-const RETRY_MS: i64 = 500;
 
 /// What a run of metadata records touched.
 #[derive(Default)]
@@ -57,46 +46,24 @@ impl Delta {
 }
 
 impl Broker {
-    pub(super) fn fetch_metadata(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
-        let partition = FetchPartition::default()
-            .with_partition(0)
-            .with_current_leader_epoch(QUORUM_EPOCH.0)
-            .with_fetch_offset(self.image.next_offset.0)
-            .with_last_fetched_epoch(if self.image.next_offset.0 > 0 { QUORUM_EPOCH.0 } else { 0 });
-        let topic = FetchTopic::default().with_topic_id(METADATA_TOPIC_ID.0).with_partitions(vec![partition]);
-        let request = FetchRequest::default()
-            .with_replica_state(
-                ReplicaState::default()
-                    .with_replica_id(self.id.0.into())
-                    .with_replica_epoch(self.lifecycle.epoch().0),
-            )
-            .with_max_wait_ms(MAX_WAIT_MS)
-            .with_max_bytes(MAX_BYTES)
-            .with_session_epoch(-1)
-            .with_topics(vec![topic]);
-        self.ask_controller(now, Channel::Raft, request, Purpose::FetchMetadata, fx);
-    }
-
-    pub(super) fn metadata_fetched(
-        &mut self,
-        now: Time,
-        response: &FetchResponse,
-        fx: &mut Effects<BrokerTimer>,
-    ) {
-        let data = response.responses.first().and_then(|topic| topic.partitions.first());
-        let bytes = data.filter(|data| data.error_code == 0).and_then(|data| data.records.clone());
-        let Some(records) = bytes.and_then(|bytes| decode_records(bytes).ok()) else {
-            return fx.set_timer(BrokerTimer::FetchMetadata, now.plus_ms(RETRY_MS));
-        };
+    /// R-CTRL-8: a broker applies records in order, and only committed ones.
+    pub(super) fn replay_committed(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
+        let records = self.raft.log().committed_from(self.image.next_offset);
+        if records.is_empty() {
+            return;
+        }
         let mut delta = Delta::default();
-        let next = self.image.next_offset;
         let image = Rc::make_mut(&mut self.image);
-        for (_, record) in records.iter().filter(|(offset, _)| *offset >= next) {
-            delta.note(record, image);
-            image.replay(record);
+        for (_, record) in &records {
+            match record {
+                Some(record) => {
+                    delta.note(record, image);
+                    image.replay(record);
+                }
+                None => image.skip_control_record(),
+            }
         }
         self.publish(now, delta, fx);
-        self.fetch_metadata(now, fx);
     }
 
     /// Partitions first and configs afterwards, as `BrokerMetadataPublisher` does. It does not ask whether the broker is

@@ -14,10 +14,12 @@ use super::timer::BrokerTimer;
 use crate::kafka::api_versions;
 use crate::kafka::config::BrokerConfig;
 use crate::kafka::controller::image::ClusterImage;
+use crate::kafka::controller::not_controller;
 use crate::kafka::effects::{Channel, Effect, Effects, Input, Peer, RequestId};
 use crate::kafka::group::{GroupConfig, GroupCoordinator};
 use crate::kafka::network_client::{NetworkClient, NetworkConfig, NetworkEvent};
 use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
+use crate::kafka::raft::{RaftClient, RaftDisk, RaftSetup, RaftTimer};
 use crate::kafka::random::Random;
 use crate::kafka::replication::fetcher::Asked;
 use crate::kafka::replication::manager::{Notice, Step};
@@ -31,7 +33,6 @@ use crate::kafka::types::{BrokerId, ClientName, ControllerId, NodeId, Topic};
 pub(super) enum Purpose {
     Register,
     Heartbeat,
-    FetchMetadata,
     FetchReplicas { leader: BrokerId, asked: Rc<Asked> },
     AlterPartition,
     CreateTopics(Vec<Topic>),
@@ -43,7 +44,8 @@ pub(super) enum Purpose {
 pub struct BrokerSetup {
     pub id: BrokerId,
     pub rack: Option<String>,
-    pub controller: ControllerId,
+    /// All controllers.
+    pub voters: Rc<[ControllerId]>,
     pub config: Rc<BrokerConfig>,
     pub disk: Disk,
     pub random: Random,
@@ -54,9 +56,10 @@ pub struct Broker {
     pub(super) id: BrokerId,
     pub(super) rack: Option<String>,
     pub(super) incarnation: Uuid,
-    pub(super) controller: ControllerId,
     pub(super) config: Rc<BrokerConfig>,
     pub(super) image: Rc<ClusterImage>,
+    /// This broker's replica of the metadata log.
+    pub(super) raft: RaftClient,
     pub(super) network: NetworkClient<Purpose>,
     pub(super) to_controller: ControllerQueues,
     pub(super) lifecycle: Lifecycle,
@@ -70,7 +73,7 @@ pub struct Broker {
 
 impl Broker {
     pub fn new(setup: BrokerSetup) -> Broker {
-        let BrokerSetup { id, rack, controller, config, disk, mut random } = setup;
+        let BrokerSetup { id, rack, voters, config, disk, mut random } = setup;
         let incarnation = random.uuid();
         let group_config = GroupConfig {
             initial_rebalance_delay_ms: config.group_initial_rebalance_delay_ms,
@@ -91,7 +94,13 @@ impl Broker {
             id,
             rack,
             incarnation,
-            controller,
+            raft: RaftClient::new(RaftSetup {
+                me: id.into(),
+                voters,
+                config: config.quorum,
+                disk: RaftDisk::default(),
+                random: Random::stream(seed, "quorum"),
+            }),
             image: Rc::new(ClusterImage::default()),
             network: NetworkClient::new(name, network, Random::stream(seed, "network")),
             to_controller: ControllerQueues::default(),
@@ -115,6 +124,11 @@ impl Broker {
 
     pub fn image(&self) -> &Rc<ClusterImage> {
         &self.image
+    }
+
+    /// This broker's replica of the metadata log.
+    pub fn raft(&self) -> &RaftClient {
+        &self.raft
     }
 
     pub fn replicas(&self) -> &ReplicaManager {
@@ -146,7 +160,9 @@ impl Broker {
             Input::Request { id, client, request } => self.on_request(now, id, &client, request, fx),
             Input::Timer(timer) => self.on_timer(now, timer, fx),
             Input::Connected(_) | Input::Disconnected(_) | Input::Response { .. } => {
-                if let Some(event) = self.network.on_input(now, &input, fx) {
+                if !self.with_raft(now, fx, |raft, fx| raft.on_input(now, &input, fx))
+                    && let Some(event) = self.network.on_input(now, &input, fx)
+                {
                     self.on_network(now, event, fx);
                 }
             }
@@ -160,7 +176,7 @@ impl Broker {
             BrokerTimer::Checkpoint,
             now.plus_ms(self.config.replica_high_watermark_checkpoint_interval_ms),
         );
-        self.fetch_metadata(now, fx);
+        self.with_raft(now, fx, |raft, fx| raft.start(now, fx));
         self.communicate(now, fx);
     }
 
@@ -178,7 +194,8 @@ impl Broker {
             }
             BrokerTimer::Communicate => self.communicate(now, fx),
             BrokerTimer::ShutDown => self.shut_down(fx),
-            BrokerTimer::FetchMetadata => self.fetch_metadata(now, fx),
+            BrokerTimer::Raft(timer) => self.with_raft(now, fx, |raft, fx| raft.on_timer(now, timer, fx)),
+            BrokerTimer::FindController => self.flush_all(now, fx),
             BrokerTimer::Operation(id) => {
                 self.with_replicas(now, fx, |replicas, step| replicas.expire(id, step))
             }
@@ -242,9 +259,12 @@ impl Broker {
             | Request::ElectLeaders(_)
             | Request::AlterPartitionReassignments(_)
             | Request::ListPartitionReassignments(_) => {
-                self.forward(now, id, client, &request, fx);
+                self.forward(now, id, client, request.clone(), fx);
             }
             Request::AlterPartition(_)
+            | Request::Vote(_)
+            | Request::BeginQuorumEpoch(_)
+            | Request::EndQuorumEpoch(_)
             | Request::Envelope(_)
             | Request::BrokerRegistration(_)
             | Request::BrokerHeartbeat(_)
@@ -254,14 +274,22 @@ impl Broker {
 
     fn on_network(&mut self, now: Time, event: NetworkEvent<Purpose>, fx: &mut Effects<BrokerTimer>) {
         match event {
-            NetworkEvent::Ready(peer) | NetworkEvent::BackoffOver(peer) => self.flush(now, peer, fx),
-            NetworkEvent::Answered { peer, context, response, .. } => {
+            NetworkEvent::Ready(peer) | NetworkEvent::BackoffOver(peer) => {
                 if let NodeId::Controller(_) = peer.node {
-                    self.to_controller.answered(peer.channel);
+                    self.flush(now, peer.channel, fx);
                 }
-                self.on_answer(now, context, &response, fx);
-                self.flush(now, peer, fx);
             }
+            NetworkEvent::Answered { peer, context, response, .. } => match peer.node {
+                NodeId::Controller(id) if not_controller::is_refusal(&response) => {
+                    self.on_refusal(now, id, peer.channel, fx);
+                }
+                NodeId::Controller(_) => {
+                    self.to_controller.answered(peer.channel);
+                    self.on_answer(now, context, &response, fx);
+                    self.flush(now, peer.channel, fx);
+                }
+                _ => self.on_answer(now, context, &response, fx),
+            },
             NetworkEvent::Lost { peer, .. } => self.on_lost(now, peer, fx),
         }
     }
@@ -272,7 +300,6 @@ impl Broker {
             (Purpose::Heartbeat, Response::BrokerHeartbeat(response)) => {
                 self.heartbeat_answered(now, response, fx)
             }
-            (Purpose::FetchMetadata, Response::Fetch(response)) => self.metadata_fetched(now, response, fx),
             (Purpose::FetchReplicas { leader, asked }, Response::Fetch(response)) => {
                 self.with_replicas(now, fx, |replicas, step| {
                     replicas.fetched(leader, &asked, response, step)
@@ -292,6 +319,23 @@ impl Broker {
             }
             (purpose, response) => panic!("{} is no answer to {purpose:?}", response.api().name()),
         }
+    }
+
+    /// Runs a step of the quorum's observer, and applies what it learned to be committed.
+    fn with_raft<R>(
+        &mut self,
+        now: Time,
+        fx: &mut Effects<BrokerTimer>,
+        run: impl FnOnce(&mut RaftClient, &mut Effects<RaftTimer>) -> R,
+    ) -> R {
+        let (leader, mut part) = (self.raft.leader(), Effects::default());
+        let result = run(&mut self.raft, &mut part);
+        fx.absorb(part);
+        self.replay_committed(now, fx);
+        if self.raft.leader() != leader {
+            self.flush_all(now, fx);
+        }
+        result
     }
 
     /// Runs one of the replica manager's steps with what it needs to know.

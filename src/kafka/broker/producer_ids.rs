@@ -46,6 +46,11 @@ impl ProducerIds {
         !self.asked && self.following.is_none() && self.current.as_ref().is_none_or(nearly_used)
     }
 
+    /// Nobody gave a block.
+    pub fn refused(&mut self) {
+        self.asked = false;
+    }
+
     pub fn allocated(&mut self, response: &AllocateProducerIdsResponse) {
         self.asked = false;
         if response.error_code == 0 {

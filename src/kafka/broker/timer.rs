@@ -2,6 +2,7 @@
 
 use crate::kafka::group::GroupTimer;
 use crate::kafka::network_client::NetworkTimer;
+use crate::kafka::raft::RaftTimer;
 use crate::kafka::replication::purgatory::OperationId;
 use crate::kafka::types::BrokerId;
 
@@ -12,8 +13,9 @@ pub enum BrokerTimer {
     Communicate,
     /// The controller has let this broker wait too long with its shutdown.
     ShutDown,
-    /// The next fetch of the metadata log is due.
-    FetchMetadata,
+    Raft(RaftTimer),
+    /// The active controller is looked for again.
+    FindController,
     /// A request in the purgatory has waited long enough.
     Operation(OperationId),
     /// Leaders look for followers that lag.
@@ -32,6 +34,12 @@ pub enum BrokerTimer {
 impl From<NetworkTimer> for BrokerTimer {
     fn from(timer: NetworkTimer) -> Self {
         BrokerTimer::Network(timer)
+    }
+}
+
+impl From<RaftTimer> for BrokerTimer {
+    fn from(timer: RaftTimer) -> Self {
+        BrokerTimer::Raft(timer)
     }
 }
 

@@ -38,6 +38,36 @@ pub const BROKER_KEYS: &[Key] = &[
         doc: "Whether a broker that is stopped gives its leaderships away first.",
     },
     Key {
+        name: "controller.quorum.election.backoff.max.ms",
+        default: "1000",
+        kind: Kind::int_from(0),
+        doc: "The longest wait of a voter that lets better ones stand for election first.",
+    },
+    Key {
+        name: "controller.quorum.election.timeout.ms",
+        default: "1000",
+        kind: Kind::int_from(1),
+        doc: "How long an election may take, and up to twice that.",
+    },
+    Key {
+        name: "controller.quorum.fetch.timeout.ms",
+        default: "2000",
+        kind: Kind::int_from(1),
+        doc: "A voter that hears nothing of the leader for longer wants an election.",
+    },
+    Key {
+        name: "controller.quorum.request.timeout.ms",
+        default: "2000",
+        kind: Kind::int_from(1),
+        doc: "How long a controller waits for another's answer.",
+    },
+    Key {
+        name: "controller.quorum.retry.backoff.ms",
+        default: "20",
+        kind: Kind::int_from(1),
+        doc: "How long a replica of the metadata log waits after an answer that did not help.",
+    },
+    Key {
         name: "default.replication.factor",
         default: "1",
         kind: Kind::int_from(1),
@@ -174,8 +204,6 @@ pub const BROKER_KEYS: &[Key] = &[
 /// Broker configs that Kafka knows and that have no effect here yet.
 pub const BROKER_NOT_MODELLED: &[&str] = &[
     "compression.type",
-    "controller.quorum.election.timeout.ms",
-    "controller.quorum.fetch.timeout.ms",
     "fetch.max.bytes",
     "log.cleaner.backoff.ms",
     "log.cleanup.policy",
@@ -196,6 +224,16 @@ pub const BROKER_NOT_MODELLED: &[&str] = &[
     "transaction.state.log.replication.factor",
 ];
 
+/// `controller.quorum.*` (`QuorumConfig`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuorumConfig {
+    pub election_backoff_max_ms: i64,
+    pub election_timeout_ms: i64,
+    pub fetch_timeout_ms: i64,
+    pub request_timeout_ms: i64,
+    pub retry_backoff_ms: i64,
+}
+
 /// Broker configs with their types; one value for the whole cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokerConfig {
@@ -208,6 +246,7 @@ pub struct BrokerConfig {
     pub unclean_leader_election_interval_ms: i64,
     pub heartbeat_interval_ms: i64,
     pub session_timeout_ms: i64,
+    pub quorum: QuorumConfig,
     pub default_replication_factor: i16,
     pub group_initial_rebalance_delay_ms: i64,
     pub group_max_session_timeout_ms: i64,
@@ -251,6 +290,13 @@ impl BrokerConfig {
             unclean_leader_election_interval_ms: v.integer("unclean.leader.election.interval.ms"),
             heartbeat_interval_ms: v.integer("broker.heartbeat.interval.ms"),
             session_timeout_ms: v.integer("broker.session.timeout.ms"),
+            quorum: QuorumConfig {
+                election_backoff_max_ms: v.integer("controller.quorum.election.backoff.max.ms"),
+                election_timeout_ms: v.integer("controller.quorum.election.timeout.ms"),
+                fetch_timeout_ms: v.integer("controller.quorum.fetch.timeout.ms"),
+                request_timeout_ms: v.integer("controller.quorum.request.timeout.ms"),
+                retry_backoff_ms: v.integer("controller.quorum.retry.backoff.ms"),
+            },
             default_replication_factor,
             group_initial_rebalance_delay_ms: v.integer("group.initial.rebalance.delay.ms"),
             group_max_session_timeout_ms: v.integer("group.max.session.timeout.ms"),

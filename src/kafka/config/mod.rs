@@ -11,7 +11,7 @@ mod topic;
 
 use std::collections::BTreeMap;
 
-pub use broker::{BROKER_KEYS, BROKER_NOT_MODELLED, BrokerConfig};
+pub use broker::{BROKER_KEYS, BROKER_NOT_MODELLED, BrokerConfig, QuorumConfig};
 pub use topic::{TOPIC_KEYS, TOPIC_NOT_MODELLED, TopicConfig, check_topic_config};
 
 /// One config key.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{ConfigError, Key, Kind, Values};
+use crate::kafka::log::LogConfig;
+use crate::kafka::record::Compression;
 
 /// The topic configs that have their effect here.
 pub const TOPIC_KEYS: &[Key] = &[
@@ -42,30 +44,65 @@ pub const TOPIC_KEYS: &[Key] = &[
         kind: Kind::Boolean,
         doc: "Whether rather than none a replica leads that may lack committed records.",
     },
+    Key {
+        name: "compression.type",
+        default: "producer",
+        kind: Kind::OneOf(COMPRESSION_TYPES),
+        doc: "How the leader stores batches: as the producer compressed them, or in this way.",
+    },
+    Key {
+        name: "segment.bytes",
+        default: "1073741824",
+        kind: Kind::int_from(1_048_576),
+        doc: "A segment that would grow beyond it is closed and a new one is started.",
+    },
+    Key {
+        name: INTERNAL_SEGMENT_BYTES,
+        default: "0",
+        kind: Kind::int_from(0),
+        doc: "In place of segment.bytes, without its lower bound; 0 for none. Kafka keeps it for its own tests.",
+    },
+    Key {
+        name: "segment.ms",
+        default: "604800000",
+        kind: Kind::long_from(1),
+        doc: "After this time by the records' clock a write starts a new segment.",
+    },
+    Key {
+        name: "segment.index.bytes",
+        default: "10485760",
+        kind: Kind::int_from(4),
+        doc: "A segment whose index is full is closed.",
+    },
+    Key {
+        name: "index.interval.bytes",
+        default: "4096",
+        kind: Kind::int_from(0),
+        doc: "So many bytes of a segment lie between two entries of its index.",
+    },
 ];
+
+const INTERNAL_SEGMENT_BYTES: &str = "internal.segment.bytes";
+
+const COMPRESSION_TYPES: &[&str] = if cfg!(feature = "codecs") {
+    &["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"]
+} else {
+    &["producer", "uncompressed"]
+};
 
 /// Topic configs that Kafka knows and that have no effect here yet. The controller checks and keeps them.
 pub const TOPIC_NOT_MODELLED: &[Key] = &[
     other("cleanup.policy", "delete", Kind::ListOf(&["delete", "compact"])),
-    other(
-        "compression.type",
-        "producer",
-        Kind::OneOf(&["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"]),
-    ),
     other("delete.retention.ms", "86400000", Kind::long_from(0)),
     other("file.delete.delay.ms", "60000", Kind::long_from(0)),
     other("flush.messages", "9223372036854775807", Kind::long_from(1)),
     other("flush.ms", "9223372036854775807", Kind::long_from(0)),
-    other("index.interval.bytes", "4096", Kind::int_from(0)),
     other("max.compaction.lag.ms", "9223372036854775807", Kind::long_from(1)),
     other("min.compaction.lag.ms", "0", Kind::long_from(0)),
     other("preallocate", "false", Kind::Boolean),
     other("retention.bytes", "-1", Kind::long_from(i64::MIN)),
     other("retention.ms", "604800000", Kind::long_from(-1)),
-    other("segment.bytes", "1073741824", Kind::int_from(1_048_576)),
-    other("segment.index.bytes", "10485760", Kind::int_from(4)),
     other("segment.jitter.ms", "0", Kind::long_from(0)),
-    other("segment.ms", "604800000", Kind::long_from(1)),
 ];
 
 const fn other(name: &'static str, default: &'static str, kind: Kind) -> Key {
@@ -76,11 +113,7 @@ const fn other(name: &'static str, default: &'static str, kind: Kind) -> Key {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicConfig {
     pub min_insync_replicas: i32,
-    pub max_message_bytes: i32,
-    pub log_append_time: bool,
-    pub timestamp_before_max_ms: i64,
-    pub timestamp_after_max_ms: i64,
-    pub compacted: bool,
+    pub log: LogConfig,
 }
 
 impl TopicConfig {
@@ -94,14 +127,36 @@ impl TopicConfig {
             cluster.clone().into_iter().filter(|(k, _)| known(k)).collect();
         given.extend(own.clone());
         let values = Values::read(&[TOPIC_KEYS, TOPIC_NOT_MODELLED], &[], &given)?;
-        Ok(TopicConfig {
-            min_insync_replicas: values.int("min.insync.replicas"),
-            max_message_bytes: values.int("max.message.bytes"),
-            log_append_time: values.text("message.timestamp.type") == "LogAppendTime",
-            timestamp_before_max_ms: values.integer("message.timestamp.before.max.ms"),
-            timestamp_after_max_ms: values.integer("message.timestamp.after.max.ms"),
-            compacted: values.list("cleanup.policy").iter().any(|policy| policy == "compact"),
-        })
+        Ok(TopicConfig { min_insync_replicas: values.int("min.insync.replicas"), log: log_config(&values) })
+    }
+}
+
+fn log_config(values: &Values) -> LogConfig {
+    let cleans = |policy: &str| values.list("cleanup.policy").iter().any(|each| each == policy);
+    LogConfig {
+        max_message_bytes: values.int("max.message.bytes"),
+        timestamp_before_max_ms: values.integer("message.timestamp.before.max.ms"),
+        timestamp_after_max_ms: values.integer("message.timestamp.after.max.ms"),
+        log_append_time: values.text("message.timestamp.type") == "LogAppendTime",
+        compacted: cleans("compact"),
+        deletes: cleans("delete"),
+        compression: match values.text("compression.type") {
+            "producer" => None,
+            name => Some(Compression::of_name(name).unwrap_or_default()),
+        },
+        segment_bytes: match values.int(INTERNAL_SEGMENT_BYTES) {
+            0 => values.int("segment.bytes"),
+            segment_bytes => segment_bytes,
+        },
+        segment_ms: values.integer("segment.ms"),
+        segment_index_bytes: values.int("segment.index.bytes"),
+        index_interval_bytes: values.int("index.interval.bytes"),
+        retention_bytes: values.integer("retention.bytes"),
+        retention_ms: values.integer("retention.ms"),
+        delete_retention_ms: values.integer("delete.retention.ms"),
+        min_compaction_lag_ms: values.integer("min.compaction.lag.ms"),
+        max_compaction_lag_ms: values.integer("max.compaction.lag.ms"),
+        ..LogConfig::default()
     }
 }
 
@@ -139,6 +194,13 @@ mod tests {
         assert_eq!(min_isr(&[], &[]), 1, "R-LOG-53");
         assert_eq!(min_isr(&[], &[("min.insync.replicas", "2")]), 2);
         assert_eq!(min_isr(&[("min.insync.replicas", "3")], &[("min.insync.replicas", "2")]), 3);
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_a_log_and_small_segments_need_the_internal_name_r_log_13() {
+        assert_eq!(TopicConfig::default().log, LogConfig::default());
+        let small = TopicConfig::effective(&map(&[("internal.segment.bytes", "300")]), &map(&[]));
+        assert_eq!(small.expect("valid").log.segment_bytes, 300);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use kafka_protocol::messages::{
 use super::image::ClusterImage;
 use super::partitions::{Basis, Shift};
 use super::topics::Cause;
-use crate::kafka::event::ChangeReason;
+use crate::kafka::event::{ChangeReason, Event};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::metadata_records::{BrokerRegistrationChange, MetadataRecord, RegisterBroker};
 use crate::kafka::time::Time;
@@ -83,10 +83,18 @@ impl Sessions {
 }
 
 /// The records of a decision, in order, each with what to say about it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Plan {
     pub records: Vec<MetadataRecord>,
     pub cause: Cause,
+    /// What the whole of it is, if it has a name.
+    pub headline: Option<Event>,
+}
+
+impl Plan {
+    pub fn new(reason: ChangeReason) -> Plan {
+        Plan { cause: Cause::new(reason), ..Plan::default() }
+    }
 }
 
 /// R-REPL-57: a live session under another incarnation keeps its place.
@@ -95,7 +103,6 @@ pub fn register(
     basis: Basis<'_>,
     sessions: &mut Sessions,
     now: Time,
-    next_offset: Offset,
 ) -> Result<(Plan, BrokerEpoch), ErrorCode> {
     let broker = BrokerId(request.broker_id.0);
     let existing = basis.image.brokers.get(&broker);
@@ -106,7 +113,7 @@ pub fn register(
     {
         return Err(ErrorCode::DuplicateBrokerRegistration);
     }
-    let mut plan = Plan { records: Vec::new(), cause: Cause::new(ChangeReason::UncleanShutdown) };
+    let mut plan = Plan::new(ChangeReason::UncleanShutdown);
     if !same_incarnation {
         let clean = existing.is_some_and(|known| known.epoch.0 == request.previous_broker_epoch);
         plan.records.extend(stopped(broker, clean, basis));
@@ -114,7 +121,8 @@ pub fn register(
     }
     // The epoch is where this write begins: the offset of the registration record, unless an earlier life is cleaned up
     // before it (R-REPL-51, 56).
-    let epoch = existing.filter(|_| same_incarnation).map_or(BrokerEpoch(next_offset.0), |known| known.epoch);
+    let new_epoch = BrokerEpoch(basis.image.next_offset.0);
+    let epoch = existing.filter(|_| same_incarnation).map_or(new_epoch, |known| known.epoch);
     plan.records.push(MetadataRecord::RegisterBroker(RegisterBroker {
         broker,
         incarnation: request.incarnation_id,
@@ -212,7 +220,10 @@ pub fn heartbeat(
     let plan = match next {
         next if next == current => Plan::default(),
         Standing::Fenced => fence(broker, ChangeReason::BrokerFenced, basis),
-        Standing::ShutdownNow => fence(broker, ChangeReason::ControlledShutdown, basis),
+        Standing::ShutdownNow => {
+            let headline = Some(Event::ShutdownGranted { broker });
+            Plan { headline, ..fence(broker, ChangeReason::ControlledShutdown, basis) }
+        }
         Standing::Unfenced => unfence(broker, basis),
         Standing::ControlledShutdown => begin_controlled_shutdown(broker, basis),
     };
@@ -241,7 +252,7 @@ pub fn check_epoch(
 pub fn fence(broker: BrokerId, reason: ChangeReason, basis: Basis<'_>) -> Plan {
     let mut records = basis.shifted(Shift::Leaves(broker), basis.in_isr_of(broker));
     records.extend(registration_change(basis, broker, Some(true), false));
-    Plan { records, cause: Cause::new(reason) }
+    Plan { records, ..Plan::new(reason) }
 }
 
 /// R-REPL-49: partitions without a leader get another chance when a broker comes back.
@@ -249,7 +260,7 @@ pub fn unfence(broker: BrokerId, basis: Basis<'_>) -> Plan {
     let mut records: Vec<MetadataRecord> =
         registration_change(basis, broker, Some(false), false).into_iter().collect();
     records.extend(basis.shifted(Shift::Returns(broker), basis.without_leader()));
-    Plan { records, cause: Cause::new(ChangeReason::BrokerUnfenced) }
+    Plan { records, ..Plan::new(ChangeReason::BrokerUnfenced) }
 }
 
 /// R-REPL-55: as with fencing, but the broker still runs and knows of it.
@@ -260,7 +271,7 @@ pub fn begin_controlled_shutdown(broker: BrokerId, basis: Basis<'_>) -> Plan {
         records.extend(registration_change(basis, broker, None, true));
     }
     records.extend(basis.shifted(Shift::Leaves(broker), basis.in_isr_of(broker)));
-    Plan { records, cause: Cause::new(ChangeReason::ControlledShutdown) }
+    Plan { records, ..Plan::new(ChangeReason::ControlledShutdown) }
 }
 
 fn registration_change(

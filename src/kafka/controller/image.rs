@@ -187,6 +187,11 @@ impl ClusterImage {
         self.topic_config(topic).min_insync_replicas.min(replicas)
     }
 
+    /// A control record of the quorum has its offset and changes nothing here.
+    pub fn skip_control_record(&mut self) {
+        self.next_offset += 1;
+    }
+
     pub fn replay(&mut self, record: &MetadataRecord) {
         let offset = self.next_offset;
         self.next_offset += 1;

@@ -1,13 +1,13 @@
 //! The controller: registration and sessions of brokers, topics, leaders and in-sync sets, as records of the metadata
 //! log that every broker replays.
 //!
-//! Mirrors `QuorumController`, `ReplicationControlManager`, `ClusterControlManager` and `BrokerHeartbeatManager`.
-//! One controller is its own quorum here: a record is committed when it is appended.
+//! Mirrors `QuorumController`, `ReplicationControlManager`, `ClusterControlManager` and `BrokerHeartbeatManager`. Each
+//! controller is a voter of the quorum ([`crate::kafka::raft`]); the one that leads it is active, the others replay.
 //!
 //! **Invariant:** every change of the cluster's metadata is a record in the log first; the image is its replay.
 
 pub mod image;
-pub mod metadata_log;
+pub mod not_controller;
 pub mod partition_change;
 pub mod placement;
 pub mod reassignment;
@@ -18,9 +18,9 @@ pub mod elections;
 pub mod reassignments;
 pub mod topics;
 
+mod active;
 mod admin;
 mod events;
 mod process;
 
-pub use metadata_log::MetadataLog;
-pub use process::{Controller, ControllerTimer, METADATA_TOPIC_ID};
+pub use process::{Controller, ControllerSetup, ControllerTimer};

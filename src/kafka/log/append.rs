@@ -7,9 +7,13 @@
 use bytes::Bytes;
 
 use super::Log;
-use super::producer_state::SequenceError;
+use super::config::LogConfig;
+use super::producer::ProducerError;
+use super::segment::RollParams;
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::record::{Batch, BatchError, NO_TIMESTAMP, TimestampType, split_batches};
+use crate::kafka::record::{
+    Batch, BatchBuilder, BatchError, BatchParameters, Compression, NO_TIMESTAMP, TimestampType, split_batches,
+};
 use crate::kafka::time::Time;
 use crate::kafka::types::{LeaderEpoch, Offset, ProducerId};
 
@@ -19,34 +23,10 @@ pub enum Origin {
     Client,
     /// A group or transaction coordinator on this broker.
     Coordinator,
-}
-
-/// What a topic's configuration allows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AppendLimits {
-    /// `max.message.bytes`: of a batch with its header.
-    pub max_message_bytes: i32,
-    /// `message.timestamp.before.max.ms`
-    pub timestamp_before_max_ms: i64,
-    /// `message.timestamp.after.max.ms`
-    pub timestamp_after_max_ms: i64,
-    /// `message.timestamp.type=LogAppendTime`
-    pub log_append_time: bool,
-    /// `cleanup.policy` contains `compact`.
-    pub compacted: bool,
-}
-
-impl Default for AppendLimits {
-    /// Kafka's defaults.
-    fn default() -> Self {
-        AppendLimits {
-            max_message_bytes: 1_048_588,
-            timestamp_before_max_ms: i64::MAX,
-            timestamp_after_max_ms: 3_600_000,
-            log_append_time: false,
-            compacted: false,
-        }
-    }
+    /// The end of a transaction, under the coordinator's `transaction.version`.
+    TransactionMarker {
+        transaction_version: i16,
+    },
 }
 
 /// Where a leader put a batch.
@@ -93,6 +73,8 @@ pub enum AppendError {
     BaseOffsetNotZero(Offset),
     #[error("the batch takes {size_bytes} bytes, which exceeds the maximum of {max_message_bytes}")]
     TooLarge { size_bytes: i32, max_message_bytes: i32 },
+    #[error("{size_bytes} bytes do not fit into a segment of {segment_bytes}")]
+    TooLargeForSegment { size_bytes: i64, segment_bytes: i32 },
     #[error("the batch states {record_count} records and a last offset delta of {last_offset_delta}")]
     Count { record_count: i32, last_offset_delta: i32 },
     #[error("clients are not allowed to write control records")]
@@ -103,7 +85,7 @@ pub enum AppendError {
     #[error("{} records have been rejected, the first of them: {}", .0.len(), .0[0])]
     Records(Vec<RecordError>),
     #[error(transparent)]
-    Sequence(#[from] SequenceError),
+    Producer(#[from] ProducerError),
     #[error("first offset {first} is less than the next offset {log_end_offset}")]
     BelowLogEnd { first: Offset, log_end_offset: Offset },
     #[error("a batch ends at offset {0}, which does not follow the batch before it")]
@@ -147,8 +129,8 @@ impl AppendError {
             | AppendError::ControlBatch
             | AppendError::NegativeSequence(_)
             | AppendError::Records(_) => ErrorCode::InvalidRecord,
-            AppendError::Sequence(SequenceError::StaleEpoch { .. }) => ErrorCode::InvalidProducerEpoch,
-            AppendError::Sequence(_) => ErrorCode::OutOfOrderSequenceNumber,
+            AppendError::TooLargeForSegment { .. } => ErrorCode::RecordListTooLarge,
+            AppendError::Producer(error) => error.code(),
             AppendError::BelowLogEnd { .. } | AppendError::OutOfOrder(_) | AppendError::NoLeaderEpoch => {
                 ErrorCode::UnknownServerError
             }
@@ -173,15 +155,19 @@ impl Log {
         records: Bytes,
         leader_epoch: LeaderEpoch,
         origin: Origin,
-        limits: &AppendLimits,
+        config: &LogConfig,
     ) -> Result<Appended, AppendError> {
         let batch = only_batch(records)?;
-        check_batch(&batch, origin, limits)?;
-        let (timestamp_type, max_timestamp_ms) = check_records(&batch, now, limits)?;
+        check_batch(&batch, origin, config)?;
+        let checked = check_records(&batch, now, config)?;
         let (producer, base_sequence) = (batch.producer_id(), batch.base_sequence());
+        let base_offset = self.log_end_offset;
+        let stored = placed(batch, &checked, base_offset, leader_epoch, config)?;
+        let max_timestamp_ms = checked.append_time_ms.unwrap_or(checked.max_timestamp_ms);
+        self.make_room(std::slice::from_ref(&stored), max_timestamp_ms, now, config)?;
         if producer.is_some() {
             if origin == Origin::Client
-                && let Some(known) = self.producers.duplicate_of(&batch)
+                && let Some(known) = self.producers.duplicate_of(&stored)
             {
                 return Ok(Appended {
                     base_offset: known.base_offset,
@@ -192,22 +178,15 @@ impl Log {
                     base_sequence,
                 });
             }
-            self.producers.check_epoch(&batch)?;
-            if origin == Origin::Client {
-                self.producers.check_sequence(&batch)?;
-            }
+            self.producers.check(&stored, origin)?;
         }
-        let base_offset = self.log_end_offset;
-        let stored = batch
-            .with_assigned(base_offset, leader_epoch)
-            .with_max_timestamp(timestamp_type, max_timestamp_ms);
         let last_offset = stored.last_offset();
-        self.push(stored);
+        self.push(stored, now, config)?;
         Ok(Appended {
             base_offset,
             last_offset,
             duplicate: false,
-            log_append_time_ms: if limits.log_append_time { max_timestamp_ms } else { NO_TIMESTAMP },
+            log_append_time_ms: checked.append_time_ms.unwrap_or(NO_TIMESTAMP),
             producer,
             base_sequence,
         })
@@ -217,8 +196,10 @@ impl Log {
     /// left out with everything after it (R-LOG-24).
     pub fn append_as_follower(
         &mut self,
+        now: Time,
         records: Bytes,
         current_leader_epoch: LeaderEpoch,
+        config: &LogConfig,
     ) -> Result<FollowerAppended, AppendError> {
         let from = self.log_end_offset;
         let mut batches = Vec::new();
@@ -232,8 +213,34 @@ impl Log {
             next_offset = batch.next_offset();
             batches.push(batch);
         }
-        batches.into_iter().for_each(|batch| self.push(batch));
+        let max_timestamp_ms = batches.iter().map(Batch::max_timestamp_ms).max().unwrap_or(NO_TIMESTAMP);
+        self.make_room(&batches, max_timestamp_ms, now, config)?;
+        for batch in batches {
+            self.push(batch, now, config)?;
+        }
         Ok(FollowerAppended { from, to: self.log_end_offset })
+    }
+
+    /// Rolls a new segment if the active one cannot or shall not take the batches (R-LOG-8, R-LOG-11, R-LOG-13).
+    fn make_room(
+        &mut self,
+        batches: &[Batch],
+        max_timestamp_ms: i64,
+        now: Time,
+        config: &LogConfig,
+    ) -> Result<(), AppendError> {
+        let (Some(first), Some(last)) = (batches.first(), batches.last()) else { return Ok(()) };
+        let size_bytes = batches.iter().map(|batch| i64::from(batch.size_bytes())).sum();
+        let segment_bytes = config.segment_bytes;
+        if size_bytes > i64::from(segment_bytes) {
+            return Err(AppendError::TooLargeForSegment { size_bytes, segment_bytes });
+        }
+        let now_ms = now.wall_ms();
+        let append = RollParams { max_timestamp_ms, last_offset: last.last_offset(), size_bytes, now_ms };
+        if self.segments.active().should_roll(append, config) {
+            self.roll(first.base_offset(), now);
+        }
+        Ok(())
     }
 }
 
@@ -247,15 +254,12 @@ fn only_batch(records: Bytes) -> Result<Batch, AppendError> {
 }
 
 /// The header (R-LOG-15, R-LOG-16).
-fn check_batch(batch: &Batch, origin: Origin, limits: &AppendLimits) -> Result<(), AppendError> {
+fn check_batch(batch: &Batch, origin: Origin, config: &LogConfig) -> Result<(), AppendError> {
     let is_client = origin == Origin::Client;
     if is_client && batch.base_offset() != Offset::ZERO {
         return Err(AppendError::BaseOffsetNotZero(batch.base_offset()));
     }
-    let (size_bytes, max_message_bytes) = (batch.size_bytes(), limits.max_message_bytes);
-    if size_bytes > max_message_bytes {
-        return Err(AppendError::TooLarge { size_bytes, max_message_bytes });
-    }
+    check_size(batch, config)?;
     batch.check_crc()?;
     let (record_count, last_offset_delta) = (batch.record_count(), batch.last_offset_delta());
     if record_count <= 0 || record_count - 1 != last_offset_delta {
@@ -270,43 +274,94 @@ fn check_batch(batch: &Batch, origin: Origin, limits: &AppendLimits) -> Result<(
     Ok(())
 }
 
-/// The records (R-LOG-19, R-LOG-20, R-LOG-22). Returns what the stored batch says about time.
-fn check_records(
-    batch: &Batch,
-    now: Time,
-    limits: &AppendLimits,
-) -> Result<(TimestampType, i64), AppendError> {
+/// `max.message.bytes` is of the batch with its header, compressed as it is (R-LOG-15).
+fn check_size(batch: &Batch, config: &LogConfig) -> Result<(), AppendError> {
+    let (size_bytes, max_message_bytes) = (batch.size_bytes(), config.max_message_bytes);
+    if size_bytes > max_message_bytes {
+        return Err(AppendError::TooLarge { size_bytes, max_message_bytes });
+    }
+    Ok(())
+}
+
+/// What the records' check found out.
+struct Checked {
+    max_timestamp_ms: i64,
+    /// Under LogAppendTime.
+    append_time_ms: Option<i64>,
+    /// The records' offsets follow each other from 0.
+    is_dense: bool,
+}
+
+/// The records (R-LOG-19, R-LOG-20, R-LOG-22).
+fn check_records(batch: &Batch, now: Time, config: &LogConfig) -> Result<Checked, AppendError> {
     let mut max_timestamp_ms = NO_TIMESTAMP;
+    let mut is_dense = true;
     let mut errors = Vec::new();
-    for (batch_index, raw) in (0..).zip(batch.raw_records()?) {
+    let block = batch.block()?;
+    for (batch_index, raw) in (0..).zip(block.raw_records()) {
         let raw = raw?;
         let timestamp_ms = batch.timestamp_of(&raw);
         max_timestamp_ms = max_timestamp_ms.max(timestamp_ms);
-        let fault = if limits.compacted && raw.key.is_none() {
+        is_dense &= raw.offset_delta == batch_index;
+        let fault = if config.compacted && raw.key.is_none() {
             Some(RecordFault::NoKey)
         } else {
-            timestamp_fault(timestamp_ms, batch.timestamp_type(), now.wall_ms(), limits)
+            timestamp_fault(timestamp_ms, batch.timestamp_type(), now.wall_ms(), config)
         };
         errors.extend(fault.map(|fault| RecordError { batch_index, fault }));
     }
     if !errors.is_empty() {
-        Err(AppendError::Records(errors))
-    } else if limits.log_append_time {
-        Ok((TimestampType::LogAppendTime, now.wall_ms()))
-    } else {
-        Ok((TimestampType::CreateTime, max_timestamp_ms))
+        return Err(AppendError::Records(errors));
     }
+    let append_time_ms = config.log_append_time.then(|| now.wall_ms());
+    Ok(Checked { max_timestamp_ms, append_time_ms, is_dense })
+}
+
+/// The batch at its place in the log: patched where it lies, or built anew if it is to be compressed in another way
+/// (R-LOG-17, R-LOG-18, R-LOG-21).
+fn placed(
+    batch: Batch,
+    checked: &Checked,
+    base_offset: Offset,
+    leader_epoch: LeaderEpoch,
+    config: &LogConfig,
+) -> Result<Batch, AppendError> {
+    let source = batch.compression()?;
+    let target = config.compression.unwrap_or(source);
+    let stays_plain = source == Compression::None && (target == Compression::None || batch.is_control());
+    if stays_plain || (source == target && checked.is_dense) {
+        let (timestamp_type, max_timestamp_ms) = match checked.append_time_ms {
+            Some(append_time_ms) => (TimestampType::LogAppendTime, append_time_ms),
+            None => (TimestampType::CreateTime, checked.max_timestamp_ms),
+        };
+        return Ok(batch
+            .with_assigned(base_offset, leader_epoch)
+            .with_max_timestamp(timestamp_type, max_timestamp_ms));
+    }
+    let mut builder = BatchBuilder::with(BatchParameters {
+        base_offset,
+        leader_epoch,
+        compression: target,
+        append_time_ms: checked.append_time_ms,
+        ..BatchParameters::of(&batch)
+    });
+    for record in batch.records()? {
+        builder.append(&record.as_new());
+    }
+    let built = builder.build();
+    check_size(&built, config)?;
+    Ok(built)
 }
 
 fn timestamp_fault(
     timestamp_ms: i64,
     timestamp_type: TimestampType,
     now_ms: i64,
-    limits: &AppendLimits,
+    config: &LogConfig,
 ) -> Option<RecordFault> {
-    if !limits.log_append_time && timestamp_ms != NO_TIMESTAMP {
-        let out_of_range = now_ms.saturating_sub(timestamp_ms) > limits.timestamp_before_max_ms
-            || timestamp_ms.saturating_sub(now_ms) > limits.timestamp_after_max_ms;
+    if !config.log_append_time && timestamp_ms != NO_TIMESTAMP {
+        let out_of_range = now_ms.saturating_sub(timestamp_ms) > config.timestamp_before_max_ms
+            || timestamp_ms.saturating_sub(now_ms) > config.timestamp_after_max_ms;
         out_of_range.then_some(RecordFault::TimestampOutOfRange { timestamp_ms, now_ms })
     } else {
         (timestamp_type == TimestampType::LogAppendTime).then_some(RecordFault::LogAppendTimeFromClient)
@@ -316,6 +371,9 @@ fn timestamp_fault(
 /// A batch from a leader: whole, numbered, and behind what is there. Gaps are what compaction leaves.
 fn check_replicated(batch: &Batch, is_first: bool, next_offset: Offset) -> Result<(), AppendError> {
     batch.check_crc()?;
+    if batch.is_control() && batch.producer_id().is_some() {
+        batch.end_transaction_marker()?;
+    }
     if batch.leader_epoch() < LeaderEpoch(0) {
         return Err(AppendError::NoLeaderEpoch);
     }

@@ -1,6 +1,6 @@
 //! A log's batches, kept so that copies of a log share them.
 //!
-//! **Invariant:** no chunk is empty, only the last has room, and offsets ascend from batch to batch.
+//! **Invariant:** no chunk is empty, and offsets ascend from batch to batch.
 
 use std::rc::Rc;
 
@@ -59,6 +59,33 @@ impl Chunks {
             }
             _ => list.truncate(chunk),
         }
+    }
+
+    /// Drops the batches that end before `offset`.
+    pub(super) fn drop_before(&mut self, offset: Offset) {
+        let (chunk, index) = self.position(offset);
+        if (chunk, index) == (0, 0) {
+            return;
+        }
+        let dropped = self.iter().take_while(|batch| batch.last_offset() < offset);
+        let (dropped_count, dropped_bytes) =
+            dropped.fold((0, 0), |(count, bytes), batch| (count + 1, bytes + i64::from(batch.size_bytes())));
+        self.batch_count -= dropped_count;
+        self.size_bytes -= dropped_bytes;
+        let list = Rc::make_mut(&mut self.list);
+        if index > 0 {
+            Rc::make_mut(&mut list[chunk]).drain(..index);
+        }
+        list.drain(..chunk);
+    }
+
+    /// Puts `batches` in the place of those that start in `[from, to)`.
+    pub(super) fn replace(&mut self, (from, to): (Offset, Offset), batches: Vec<Batch>) {
+        let before = self.iter().take_while(|batch| batch.base_offset() < from).cloned();
+        let after = self.iter().skip_while(|batch| batch.base_offset() < to).cloned();
+        let mut replaced = Chunks::default();
+        before.chain(batches).chain(after).for_each(|batch| replaced.push(batch));
+        *self = replaced;
     }
 
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Batch> + Clone {

@@ -7,35 +7,74 @@
 
 mod append;
 mod chunks;
+mod compaction;
+mod config;
 mod leader_epochs;
-mod producer_state;
+mod producer;
+mod producers;
 mod read;
+mod retention;
+mod segment;
+mod segments;
 
 use self::chunks::Chunks;
-use super::record::Batch;
+use self::segments::Segments;
+use super::record::{Batch, BatchError};
 use super::time::Time;
 use super::types::{LeaderEpoch, Offset};
 
-pub use append::{AppendError, AppendLimits, Appended, FollowerAppended, Origin, RecordError, RecordFault};
+pub use append::{AppendError, Appended, FollowerAppended, Origin, RecordError, RecordFault};
+pub use compaction::Cleanable;
+pub use config::LogConfig;
 pub use leader_epochs::{EpochEntry, LeaderEpochs, truncation_point};
-pub use producer_state::{AppendedBatch, Producer, Producers, SequenceError};
-pub use read::{ReadResult, RecordAtTime};
+pub use producer::{AppendedBatch, Producer, ProducerError};
+pub use producers::{AbortedTransaction, Producers};
+pub use read::{Isolation, ReadResult, RecordAtTime};
+pub use retention::{Deleted, DeletionReason};
+pub use segment::{OffsetPosition, Segment, TimestampOffset};
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
     chunks: Chunks,
-    /// Where the stored data starts, which may be below the log start offset.
-    first_offset: Offset,
+    segments: Segments,
     log_start_offset: Offset,
     log_end_offset: Offset,
     high_watermark: Offset,
+    /// As it was when it was last looked at, which is not at every change of the producers.
+    first_unstable_offset: Option<Offset>,
     leader_epochs: LeaderEpochs,
     producers: Producers,
 }
 
+impl Default for Log {
+    fn default() -> Self {
+        Log::new()
+    }
+}
+
 impl Log {
+    /// An empty log that is as old as the run.
     pub fn new() -> Log {
-        Log::default()
+        Log::created_at(Time::ZERO)
+    }
+
+    pub fn created_at(now: Time) -> Log {
+        Log::starting_at(Offset::ZERO, now)
+    }
+
+    fn starting_at(offset: Offset, now: Time) -> Log {
+        let mut producers = Producers::default();
+        producers.start_over(offset);
+        Log {
+            chunks: Chunks::default(),
+            segments: Segments::new(offset, now.wall_ms()),
+            log_start_offset: offset,
+            log_end_offset: offset,
+            high_watermark: offset,
+            first_unstable_offset: None,
+            leader_epochs: LeaderEpochs::default(),
+            producers,
+        }
     }
 
     /// First offset that can be read.
@@ -51,6 +90,16 @@ impl Log {
     /// First offset that is not committed, as far as this replica knows.
     pub fn high_watermark(&self) -> Offset {
         self.high_watermark
+    }
+
+    /// LSO: everything below it is committed and of no open transaction (R-TXN-23).
+    pub fn last_stable_offset(&self) -> Offset {
+        self.first_unstable_offset.map_or(self.high_watermark, |offset| offset.min(self.high_watermark))
+    }
+
+    /// Oldest first; the last is the active one.
+    pub fn segments(&self) -> impl DoubleEndedIterator<Item = &Segment> + Clone {
+        self.segments.iter()
     }
 
     /// What a follower reports as its last fetched epoch (R-REPL-6).
@@ -84,7 +133,7 @@ impl Log {
         if to <= from {
             return None;
         }
-        self.high_watermark = to;
+        self.set_high_watermark(to);
         Some(from)
     }
 
@@ -92,11 +141,22 @@ impl Log {
     /// old one if it changed.
     pub fn update_high_watermark(&mut self, to: Offset) -> Option<Offset> {
         let from = self.high_watermark;
-        self.high_watermark = to.clamp(self.log_start_offset, self.log_end_offset);
+        self.set_high_watermark(to.clamp(self.log_start_offset, self.log_end_offset));
         (self.high_watermark != from).then_some(from)
     }
 
-    /// Raises the log start (R-LOG-30). Whether it rose.
+    fn set_high_watermark(&mut self, to: Offset) {
+        self.high_watermark = to;
+        self.producers.on_high_watermark_updated(to);
+        self.find_first_unstable_offset();
+    }
+
+    fn find_first_unstable_offset(&mut self) {
+        let first = self.producers.first_unstable_offset();
+        self.first_unstable_offset = first.map(|offset| offset.max(self.log_start_offset));
+    }
+
+    /// Raises the log start (R-LOG-30). Whether it rose. Its segments stay until the next pass of retention.
     ///
     /// Panics if `to` is past the high watermark.
     pub fn maybe_increment_log_start_offset(&mut self, to: Offset) -> bool {
@@ -110,6 +170,8 @@ impl Log {
         }
         self.log_start_offset = to;
         self.leader_epochs.truncate_from_start(to);
+        self.producers.on_log_start_incremented(to);
+        self.find_first_unstable_offset();
         true
     }
 
@@ -131,35 +193,75 @@ impl Log {
 
     /// Drops `offset` and everything after it (R-LOG-51). A batch that holds `offset` goes as a whole. Whether the log
     /// became shorter.
-    pub fn truncate_to(&mut self, offset: Offset) -> bool {
+    pub fn truncate_to(&mut self, now: Time, offset: Offset, config: &LogConfig) -> bool {
         assert!(offset >= Offset::ZERO, "cannot truncate to {offset}");
         if offset >= self.log_end_offset {
             // A leader that wrote nothing leaves an epoch that starts at the log end.
             self.leader_epochs.truncate_from_end(self.log_end_offset);
             return false;
         }
-        if offset < self.first_offset {
-            self.truncate_fully_and_start_at(offset);
+        if offset < self.segments.first_base_offset() {
+            self.truncate_fully_and_start_at(now, offset);
             return true;
         }
         self.chunks.truncate_to(offset);
+        for base_offset in self.segments.truncate(offset) {
+            self.producers.drop_snapshot(base_offset);
+        }
+        let kept = self.chunks.from(self.segments.active().base_offset());
+        self.segments.active_mut().truncate(offset, kept, now.wall_ms());
         self.log_end_offset = offset;
         self.log_start_offset = self.log_start_offset.min(offset);
-        self.high_watermark = self.high_watermark.min(offset);
         self.leader_epochs.truncate_from_end(offset);
-        self.producers = Producers::replay(self.chunks.iter());
+        self.rebuild_producers(now, config);
+        if self.high_watermark >= offset {
+            self.set_high_watermark(offset);
+        }
         true
     }
 
     /// Drops everything; the next record gets `offset` (R-REPL-37).
-    pub fn truncate_fully_and_start_at(&mut self, offset: Offset) {
-        *self = Log {
-            first_offset: offset,
-            log_start_offset: offset,
-            log_end_offset: offset,
-            high_watermark: offset,
-            ..Log::default()
-        };
+    pub fn truncate_fully_and_start_at(&mut self, now: Time, offset: Offset) {
+        *self = Log::starting_at(offset, now);
+    }
+
+    /// Reads the log again from the last snapshot of its producers on, and keeps snapshots at the start of the last two
+    /// segments and at the log end.
+    fn rebuild_producers(&mut self, now: Time, config: &LogConfig) {
+        let end = self.log_end_offset;
+        let producers = &mut self.producers;
+        let has_nothing = producers.is_empty() && producers.end_offset() >= end;
+        let (now_ms, expiration_ms) = (now.wall_ms(), config.producer_id_expiration_ms);
+        producers.truncate_and_reload((self.log_start_offset, end), now_ms, expiration_ms);
+        if end > producers.end_offset() && !has_nothing {
+            let last_two: Vec<_> = self.segments.iter().rev().take(2).map(Segment::base_offset).collect();
+            let from = producers.end_offset();
+            for segment in self.segments.from(from) {
+                let start = segment.base_offset().max(from);
+                if last_two.contains(&start) {
+                    producers.take_snapshot(start);
+                }
+                let next = self.segments.iter().find(|other| other.base_offset() > segment.base_offset());
+                let until = next.map_or(end, Segment::base_offset);
+                for batch in self.chunks.from(start).take_while(|batch| batch.base_offset() < until) {
+                    producers.update(batch).expect("the log holds markers that were checked");
+                }
+            }
+        }
+        producers.take_snapshot(end);
+    }
+
+    /// Closes the active segment, unless it is empty.
+    pub fn roll_active(&mut self, now: Time) {
+        if self.segments.active().size_bytes() > 0 {
+            self.roll(self.log_end_offset, now);
+        }
+    }
+
+    /// Starts a new active segment and keeps a snapshot of the producers there (R-LOG-11).
+    fn roll(&mut self, base_offset: Offset, now: Time) {
+        self.segments.roll(base_offset, now.wall_ms());
+        self.producers.take_snapshot(base_offset);
     }
 
     /// The log as a broker finds it when it starts again: what was written is there, the high watermark is the one that
@@ -171,16 +273,21 @@ impl Log {
 
     /// Forgets the idempotent producers that have been silent for `producer.id.expiration.ms` (R-PROD-28).
     pub fn remove_expired_producers(&mut self, now: Time, producer_id_expiration_ms: i64) {
-        self.producers.remove_expired(now, producer_id_expiration_ms);
+        self.producers.remove_expired(now.wall_ms(), producer_id_expiration_ms);
     }
 
     /// Puts a batch that was validated at the end.
-    fn push(&mut self, batch: Batch) {
+    fn push(&mut self, batch: Batch, now: Time, config: &LogConfig) -> Result<(), BatchError> {
         assert!(batch.base_offset() >= self.log_end_offset, "a batch goes behind the log end");
+        let aborted = self.producers.update(&batch)?;
         self.leader_epochs.assign(batch.leader_epoch(), batch.base_offset());
-        self.producers.update(&batch);
+        let segment = self.segments.active_mut();
+        segment.append(&batch, now.wall_ms(), config);
+        aborted.into_iter().for_each(|aborted| segment.add_aborted(aborted));
         self.log_end_offset = batch.next_offset();
         self.chunks.push(batch);
+        self.find_first_unstable_offset();
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::{AppendLimits, Log, Origin};
+use super::{Log, LogConfig, Origin};
 use crate::kafka::record::{Batch, BatchBuilder, NewRecord, split_batches};
 use crate::kafka::time::Time;
 use crate::kafka::types::{LeaderEpoch, Offset};
@@ -24,6 +24,8 @@ enum Step {
         from: u8,
         max_bytes: i32,
     },
+    /// DeleteRecords at a share of the log's length, and a pass of retention.
+    DeleteRecords(u8),
     /// Goes on with a clone; the original must stay as it is.
     Fork,
 }
@@ -34,6 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => any::<u8>().prop_map(Step::Truncate),
         1 => (0..5_i64).prop_map(|gap| Step::StartOver { gap }),
         8 => (any::<u8>(), 0..2000_i32).prop_map(|(from, max_bytes)| Step::Read { from, max_bytes }),
+        2 => any::<u8>().prop_map(Step::DeleteRecords),
         3 => Just(Step::Fork),
     ]
 }
@@ -75,6 +78,16 @@ impl Model {
         self.end = to;
     }
 
+    fn delete_records(&mut self, start: i64, first_segment: i64) {
+        self.start = start;
+        self.records.retain(|record| record.batch_base >= first_segment);
+        let holds = self.epochs.iter().rposition(|&(_, first)| first <= start);
+        if let Some(index) = holds {
+            self.epochs.drain(..index);
+            self.epochs[0].1 = start;
+        }
+    }
+
     /// At a share of the log's length.
     fn offset_at(&self, share: u8) -> i64 {
         self.start + (self.end - self.start) * i64::from(share) / 256
@@ -103,6 +116,7 @@ fn check_same(log: &Log, model: &Model) {
     assert_eq!(log.batch_count(), bases.len() as i64);
     let sizes = log.batches_from(Offset::ZERO).map(|batch| i64::from(batch.size_bytes()));
     assert_eq!(log.size_bytes(), sizes.sum::<i64>());
+    check_segments(log);
     let epochs: Vec<_> =
         log.leader_epochs().entries().iter().map(|entry| (entry.epoch.0, entry.start_offset.0)).collect();
     assert_eq!(epochs, model.epochs);
@@ -125,6 +139,35 @@ fn check_read(log: &Log, model: &Model, from: i64, max_bytes: i32) {
     assert!(batches.len() <= 1 || read.records.len() <= max_bytes as usize);
 }
 
+/// Segments of a few batches, each with a few index entries.
+fn small_segments() -> LogConfig {
+    LogConfig { segment_bytes: 600, index_interval_bytes: 100, retention_ms: -1, ..LogConfig::default() }
+}
+
+/// Segments lie one behind the other and hold what the log holds; every index entry names a batch.
+fn check_segments(log: &Log) {
+    let segments: Vec<_> = log.segments().collect();
+    assert!(segments[0].base_offset() <= log.log_start_offset());
+    assert_eq!(segments.iter().map(|segment| segment.size_bytes()).sum::<i64>(), log.size_bytes());
+    for (segment, next) in segments.iter().zip(segments.iter().skip(1).map(Some).chain([None])) {
+        let end = next.map_or(log.log_end_offset(), |next| next.base_offset());
+        assert!(segment.base_offset() < end || next.is_none());
+        let batches = log.batches_from(segment.base_offset()).take_while(|batch| batch.base_offset() < end);
+        let mut position_bytes = 0;
+        let places = batches.map(|batch| {
+            let place = (batch.last_offset(), position_bytes);
+            position_bytes += i64::from(batch.size_bytes());
+            place
+        });
+        let places: Vec<_> = places.collect();
+        assert_eq!(segment.size_bytes(), position_bytes);
+        let is_there = |entry: &crate::kafka::log::OffsetPosition| {
+            places.contains(&(entry.offset, entry.position_bytes))
+        };
+        assert!(segment.offset_index().iter().all(is_there));
+    }
+}
+
 fn run(steps: Vec<Step>) {
     let (mut log, mut model) = (Log::new(), Model::default());
     let mut forks = Vec::new();
@@ -140,19 +183,33 @@ fn run(steps: Vec<Step>) {
                     builder.append(&NewRecord { value: Some(value), ..NewRecord::default() });
                 }
                 let bytes = builder.finish(None).into_bytes();
-                let limits = AppendLimits::default();
+                let limits = small_segments();
                 log.append_as_leader(Time::ZERO, bytes, LeaderEpoch(epoch), Origin::Client, &limits).unwrap();
                 model.append(epoch, &values);
             }
             Step::Truncate(share) => {
                 let to = model.offset_at(share);
-                assert_eq!(log.truncate_to(Offset(to)), to < model.end);
+                assert_eq!(log.truncate_to(Time::ZERO, Offset(to), &small_segments()), to < model.end);
                 model.truncate(to);
             }
             Step::StartOver { gap } => {
                 let start = model.end + gap;
-                log.truncate_fully_and_start_at(Offset(start));
+                log.truncate_fully_and_start_at(Time::ZERO, Offset(start));
                 model = Model { start, end: start, ..Model::default() };
+            }
+            Step::DeleteRecords(share) => {
+                let (start, end) = (model.offset_at(share), log.log_end_offset());
+                log.maybe_increment_high_watermark(end);
+                if log.maybe_increment_log_start_offset(Offset(start)) {
+                    log.delete_old_segments(Time::ZERO, &small_segments());
+                    let first_segment = log.segments().next().unwrap().base_offset().0;
+                    let second = log.segments().nth(1).map(|segment| segment.base_offset().0);
+                    assert!(
+                        second.is_none_or(|base| base > start),
+                        "no segment is wholly below the log start"
+                    );
+                    model.delete_records(start, first_segment);
+                }
             }
             Step::Read { from, max_bytes } => check_read(&log, &model, model.offset_at(from), max_bytes),
             Step::Fork => forks.push((log.clone(), model.clone())),

@@ -108,6 +108,9 @@ apis! {
     IncrementalAlterConfigs = 44, version 1: IncrementalAlterConfigsRequest -> IncrementalAlterConfigsResponse;
     AlterPartitionReassignments = 45, version 1: AlterPartitionReassignmentsRequest -> AlterPartitionReassignmentsResponse;
     ListPartitionReassignments = 46, version 0: ListPartitionReassignmentsRequest -> ListPartitionReassignmentsResponse;
+    Vote = 52, version 2: VoteRequest -> VoteResponse;
+    BeginQuorumEpoch = 53, version 1: BeginQuorumEpochRequest -> BeginQuorumEpochResponse;
+    EndQuorumEpoch = 54, version 1: EndQuorumEpochRequest -> EndQuorumEpochResponse;
     AlterPartition = 56, version 3: AlterPartitionRequest -> AlterPartitionResponse;
     Envelope = 58, version 0: EnvelopeRequest -> EnvelopeResponse;
     BrokerRegistration = 62, version 4: BrokerRegistrationRequest -> BrokerRegistrationResponse;

@@ -7,8 +7,10 @@ use std::fmt;
 
 use bytes::{Buf, Bytes, BytesMut};
 
+use super::block::Block;
+use super::compression::Compression;
+use super::error::BatchError;
 use super::fields::{RawRecord, Record};
-use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId};
 
 /// Bytes before the first record.
@@ -37,78 +39,16 @@ pub(super) mod field {
 }
 
 const COMPRESSION_MASK: i16 = 0x07;
-const TIMESTAMP_TYPE_MASK: i16 = 0x08;
-const TRANSACTIONAL_MASK: i16 = 0x10;
-const CONTROL_MASK: i16 = 0x20;
-const DELETE_HORIZON_MASK: i16 = 0x40;
-
-/// What a batch's records are compressed with; the value is the codec's id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Compression {
-    None = 0,
-    Gzip = 1,
-    Snappy = 2,
-    Lz4 = 3,
-    Zstd = 4,
-}
-
-impl fmt::Display for Compression {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Compression::None => "none",
-            Compression::Gzip => "gzip",
-            Compression::Snappy => "snappy",
-            Compression::Lz4 => "lz4",
-            Compression::Zstd => "zstd",
-        })
-    }
-}
+pub(super) const TIMESTAMP_TYPE_MASK: i16 = 0x08;
+pub(super) const TRANSACTIONAL_MASK: i16 = 0x10;
+pub(super) const CONTROL_MASK: i16 = 0x20;
+pub(super) const DELETE_HORIZON_MASK: i16 = 0x40;
 
 /// Whose clock a record's timestamp is from (`message.timestamp.type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TimestampType {
     CreateTime,
     LogAppendTime,
-}
-
-/// Bytes that are not a record batch, or not one that can be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BatchError {
-    /// A partial batch at the end of a buffer, which is ordinary in what a fetch returns.
-    #[error("the batch is cut off")]
-    Incomplete,
-    #[error("batch length {0} is less than a header takes")]
-    TooSmall(i32),
-    #[error("record format {0} is not supported")]
-    Magic(i8),
-    #[error("record is corrupt (stored crc = {stored}, computed crc = {computed})")]
-    Crc { stored: u32, computed: u32 },
-    #[error("compression codec {0} is not defined")]
-    UnknownCompression(i16),
-    #[error("records compressed with {0} cannot be read")]
-    Compressed(Compression),
-    /// `index`: the record's place in the batch.
-    #[error("record {index} has an invalid structure")]
-    Record { index: i32 },
-    #[error("the batch holds more bytes than its {0} records")]
-    TrailingBytes(i32),
-}
-
-impl BatchError {
-    /// What Kafka answers with.
-    pub fn code(&self) -> ErrorCode {
-        match self {
-            BatchError::Incomplete | BatchError::TooSmall(_) | BatchError::Crc { .. } => {
-                ErrorCode::CorruptMessage
-            }
-            BatchError::Magic(0 | 1) => ErrorCode::InvalidRecord,
-            BatchError::Magic(_) => ErrorCode::CorruptMessage,
-            BatchError::UnknownCompression(_) | BatchError::Compressed(_) => {
-                ErrorCode::UnsupportedCompressionType
-            }
-            BatchError::Record { .. } | BatchError::TrailingBytes(_) => ErrorCode::InvalidRecord,
-        }
-    }
 }
 
 /// A record batch. A clone shares the bytes.
@@ -123,10 +63,11 @@ impl Batch {
         Batch { bytes }
     }
 
-    /// Takes the next batch off `buffer`, which is left as it was if there is none.
-    pub fn parse(buffer: &mut Bytes) -> Result<Batch, BatchError> {
+    /// The size, header and all, that the batch at the start of `buffer` states; `None` if too little of it is there to
+    /// say.
+    pub fn stated_size(buffer: &[u8]) -> Result<Option<usize>, BatchError> {
         if buffer.len() < LOG_OVERHEAD {
-            return Err(BatchError::Incomplete);
+            return Ok(None);
         }
         // Kafka bounds the length by the smallest message of any format first and by format 2's header last.
         const SMALLEST_MESSAGE: i32 = 14;
@@ -134,21 +75,24 @@ impl Batch {
         if length < SMALLEST_MESSAGE {
             return Err(BatchError::TooSmall(length));
         }
-        if buffer.len() <= field::MAGIC {
-            return Err(BatchError::Incomplete);
+        match buffer.get(field::MAGIC).map(|magic| *magic as i8) {
+            None => Ok(None),
+            Some(MAGIC) => Ok(Some(LOG_OVERHEAD + length as usize)),
+            Some(magic) => Err(BatchError::Magic(magic)),
         }
-        let magic = buffer[field::MAGIC] as i8;
-        if magic != MAGIC {
-            return Err(BatchError::Magic(magic));
+    }
+
+    /// Takes the next batch off `buffer`, which is left as it was if there is none.
+    pub fn parse(buffer: &mut Bytes) -> Result<Batch, BatchError> {
+        match Batch::stated_size(buffer)? {
+            Some(size) if size <= buffer.len() => {
+                if size < HEADER_SIZE {
+                    return Err(BatchError::TooSmall((size - LOG_OVERHEAD) as i32));
+                }
+                Ok(Batch::of(buffer.split_to(size)))
+            }
+            _ => Err(BatchError::Incomplete),
         }
-        let size = LOG_OVERHEAD + length as usize;
-        if buffer.len() < size {
-            return Err(BatchError::Incomplete);
-        }
-        if size < HEADER_SIZE {
-            return Err(BatchError::TooSmall(length));
-        }
-        Ok(Batch::of(buffer.split_to(size)))
     }
 
     pub fn bytes(&self) -> &Bytes {
@@ -229,14 +173,8 @@ impl Batch {
     }
 
     pub fn compression(&self) -> Result<Compression, BatchError> {
-        match self.attributes() & COMPRESSION_MASK {
-            0 => Ok(Compression::None),
-            1 => Ok(Compression::Gzip),
-            2 => Ok(Compression::Snappy),
-            3 => Ok(Compression::Lz4),
-            4 => Ok(Compression::Zstd),
-            codec => Err(BatchError::UnknownCompression(codec)),
-        }
+        let codec = self.attributes() & COMPRESSION_MASK;
+        Compression::of_id(codec).ok_or(BatchError::UnknownCompression(codec))
     }
 
     pub fn timestamp_type(&self) -> TimestampType {
@@ -265,19 +203,21 @@ impl Batch {
         if stored == computed { Ok(()) } else { Err(BatchError::Crc { stored, computed }) }
     }
 
-    /// The records where they lie. Ends after the first error.
-    pub fn raw_records(&self) -> Result<RawRecords<'_>, BatchError> {
-        match self.compression()? {
-            Compression::None => {
-                Ok(RawRecords { rest: &self.bytes[HEADER_SIZE..], index: 0, count: self.record_count() })
-            }
-            codec => Err(BatchError::Compressed(codec)),
-        }
+    /// The part behind the header, as it is in the bytes.
+    pub fn body(&self) -> Bytes {
+        self.bytes.slice(HEADER_SIZE..)
     }
 
-    /// The records; keys and values share the batch's bytes.
+    /// The records where they lie, decompressed if need be.
+    pub fn block(&self) -> Result<Block, BatchError> {
+        let bytes = self.compression()?.decompress(&self.body())?;
+        Ok(Block { bytes, count: self.record_count() })
+    }
+
+    /// The records; keys and values share the batch's bytes, or the decompressed ones.
     pub fn records(&self) -> Result<Vec<Record>, BatchError> {
-        self.raw_records()?.map(|raw| self.record(&raw?)).collect()
+        let block = self.block()?;
+        block.raw_records().map(|raw| self.record(&block, &raw?)).collect()
     }
 
     /// A record's timestamp: the append time if the broker sets it (R-LOG-2).
@@ -288,14 +228,14 @@ impl Batch {
         }
     }
 
-    fn record(&self, raw: &RawRecord<'_>) -> Result<Record, BatchError> {
-        let share = |part: &[u8]| self.bytes.slice_ref(part);
+    fn record(&self, block: &Block, raw: &RawRecord<'_>) -> Result<Record, BatchError> {
+        let share = |part: &[u8]| block.bytes.slice_ref(part);
         Ok(Record {
             offset: Offset(self.base_offset().0.wrapping_add(raw.offset_delta.into())),
             timestamp_ms: self.timestamp_of(raw),
             key: raw.key.map(share),
             value: raw.value.map(share),
-            headers: raw.headers_in(&self.bytes).ok_or(BatchError::Record { index: raw.offset_delta })?,
+            headers: raw.headers_in(&block.bytes).ok_or(BatchError::Record { index: raw.offset_delta })?,
         })
     }
 
@@ -351,34 +291,6 @@ impl fmt::Debug for Batch {
             .field("base_sequence", &self.base_sequence())
             .field("size_bytes", &self.size_bytes())
             .finish_non_exhaustive()
-    }
-}
-
-/// Records of one batch, in order.
-#[derive(Clone, Debug)]
-pub struct RawRecords<'a> {
-    rest: &'a [u8],
-    index: i32,
-    count: i32,
-}
-
-impl<'a> Iterator for RawRecords<'a> {
-    type Item = Result<RawRecord<'a>, BatchError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.index >= self.count {
-            let left_over = !std::mem::take(&mut self.rest).is_empty();
-            return left_over.then_some(Err(BatchError::TrailingBytes(self.count)));
-        }
-        let index = self.index;
-        self.index += 1;
-        match RawRecord::read(&mut self.rest) {
-            Some(record) => Some(Ok(record)),
-            None => {
-                (self.index, self.rest) = (self.count, &[]);
-                Some(Err(BatchError::Record { index }))
-            }
-        }
     }
 }
 

@@ -27,6 +27,18 @@ pub struct Record {
     pub headers: Vec<Header>,
 }
 
+impl Record {
+    /// To be written again.
+    pub fn as_new(&self) -> NewRecord<'_> {
+        NewRecord {
+            timestamp_ms: self.timestamp_ms,
+            key: self.key.as_deref(),
+            value: self.value.as_deref(),
+            headers: &self.headers,
+        }
+    }
+}
+
 /// A record that is to be written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NewRecord<'a> {
@@ -77,6 +89,8 @@ impl NewRecord<'_> {
 /// A record where it lies in its batch; nothing is copied or counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawRecord<'a> {
+    /// With its length.
+    pub size_bytes: i32,
     pub timestamp_delta_ms: i64,
     pub offset_delta: i32,
     pub key: Option<&'a [u8]>,
@@ -88,8 +102,10 @@ pub struct RawRecord<'a> {
 impl<'a> RawRecord<'a> {
     /// Takes the next record off `buffer`; `None` if its structure is wrong.
     pub(super) fn read(buffer: &mut &'a [u8]) -> Option<RawRecord<'a>> {
+        let start = buffer.len();
         let length = varint::read_i32(buffer)?;
         let mut body = take(buffer, length)?;
+        let size_bytes = (start - buffer.len()) as i32;
         take(&mut body, 1)?; // attributes
         let timestamp_delta_ms = varint::read_i64(&mut body)?;
         let offset_delta = varint::read_i32(&mut body)?;
@@ -103,7 +119,7 @@ impl<'a> RawRecord<'a> {
         if header_count < 0 || !body.is_empty() {
             return None;
         }
-        Some(RawRecord { timestamp_delta_ms, offset_delta, key, value, header_count, headers })
+        Some(RawRecord { size_bytes, timestamp_delta_ms, offset_delta, key, value, header_count, headers })
     }
 
     /// The headers as parts of `batch`, which this record lies in; `None` if a key is not UTF-8.

@@ -14,13 +14,13 @@ fn zig_zag(value: i64) -> u64 {
 }
 
 /// Bytes that `value` takes.
-pub(super) fn size(value: i64) -> usize {
+pub fn size(value: i64) -> usize {
     let bits = u64::BITS - zig_zag(value).leading_zeros();
     bits.div_ceil(7).max(1) as usize
 }
 
 /// A 32-bit value takes the same bytes as the 64-bit one.
-pub(super) fn write(value: i64, into: &mut impl BufMut) {
+pub fn write(value: i64, into: &mut impl BufMut) {
     let mut rest = zig_zag(value);
     while rest >= 0x80 {
         into.put_u8(rest as u8 | 0x80);
@@ -43,13 +43,13 @@ fn read(from: &mut &[u8], max_bytes: u32) -> Option<u64> {
 }
 
 /// `None`: the bytes end too early or the value is too long.
-pub(super) fn read_i32(from: &mut &[u8]) -> Option<i32> {
+pub fn read_i32(from: &mut &[u8]) -> Option<i32> {
     let raw = read(from, MAX_BYTES_I32)? as u32;
     Some((raw >> 1) as i32 ^ -((raw & 1) as i32))
 }
 
 /// `None`: the bytes end too early or the value is too long.
-pub(super) fn read_i64(from: &mut &[u8]) -> Option<i64> {
+pub fn read_i64(from: &mut &[u8]) -> Option<i64> {
     let raw = read(from, MAX_BYTES_I64)?;
     Some((raw >> 1) as i64 ^ -((raw & 1) as i64))
 }

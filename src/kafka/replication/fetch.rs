@@ -272,7 +272,7 @@ fn read_partition(
     let mut data = PartitionData::default()
         .with_partition_index(wanted.partition)
         .with_high_watermark(log.high_watermark().0)
-        .with_last_stable_offset(log.high_watermark().0)
+        .with_last_stable_offset(log.last_stable_offset().0)
         .with_log_start_offset(log.log_start_offset().0)
         .with_records(Some(Bytes::new()));
     if let Some((epoch, end)) = diverging_epoch(partition, wanted) {

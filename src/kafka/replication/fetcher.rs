@@ -187,7 +187,9 @@ impl ReplicaManager {
         let records = data.records.clone().unwrap_or_default();
         if !records.is_empty() {
             let epoch = partition.leader_epoch;
-            let Ok(appended) = partition.log.append_as_follower(records, epoch) else { return false };
+            let config = &partition.config.log;
+            let appended = partition.log.append_as_follower(step.now, records, epoch, config);
+            let Ok(appended) = appended else { return false };
             let (from, to) = (appended.from, appended.to);
             step.fx.event(Event::Replicated { broker, tp: tp.clone(), from, to });
         }
@@ -211,7 +213,7 @@ impl ReplicaManager {
         let Some(partition) = self.edit(tp) else { return };
         let from = partition.log.log_end_offset();
         let to = partition.log.truncation_point(diverging, fetch_offset);
-        partition.log.truncate_to(to);
+        partition.log.truncate_to(step.now, to, &partition.config.log);
         let reason = TruncationReason::DivergingEpoch { epoch: diverging.0, end_offset: diverging.1 };
         step.fx.event(Event::Truncated { broker, tp: tp.clone(), from, to, reason });
     }

@@ -108,13 +108,14 @@ mod tests {
         };
         let tp = TopicPartition::new(&"t".into(), 0);
         let mut partition = Partition::new(tp, TopicId::default(), Log::new(), Rc::default());
-        let limits = partition.append_limits();
+        let config = partition.config.clone();
         for timestamp_ms in [1000, 2000] {
             let mut batch = BatchBuilder::new();
             batch.append(&NewRecord { timestamp_ms, value: Some(b"a"), ..NewRecord::default() });
             let bytes = batch.finish(None).into_bytes();
             let log = &mut partition.log;
-            let appended = log.append_as_leader(Time::ZERO, bytes, LeaderEpoch(0), Origin::Client, &limits);
+            let appended =
+                log.append_as_leader(Time::ZERO, bytes, LeaderEpoch(0), Origin::Client, &config.log);
             appended.expect("a sound batch");
         }
         partition.log.update_high_watermark(Offset(high_watermark));

@@ -145,10 +145,10 @@ impl ReplicaManager {
         let Some(topic) = step.image.topic(&tp.topic) else { return };
         let config = Rc::new(step.image.topic_config(&tp.topic));
         let me = self.me;
-        let partition = self
-            .partitions
-            .entry(tp.clone())
-            .or_insert_with(|| Rc::new(Partition::new(tp.clone(), topic.id, Log::new(), config.clone())));
+        let partition = self.partitions.entry(tp.clone()).or_insert_with(|| {
+            let log = Log::created_at(step.now);
+            Rc::new(Partition::new(tp.clone(), topic.id, log, config.clone()))
+        });
         // R-REPL-27
         if registration.partition_epoch < partition.partition_epoch {
             return;
@@ -215,7 +215,7 @@ impl ReplicaManager {
         let Role::Follower { leader } = partition.role else { return };
         if partition.log.leader_epochs().is_empty() {
             let (from, to) = (partition.log.log_end_offset(), partition.log.high_watermark());
-            if partition.log.truncate_to(to) {
+            if partition.log.truncate_to(step.now, to, &partition.config.log) {
                 let reason = TruncationReason::NoEpochKnown;
                 step.fx.event(Event::Truncated { broker, tp: tp.clone(), from, to, reason });
             }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use super::leader::{Judgement, Leader};
 use crate::kafka::config::TopicConfig;
 use crate::kafka::controller::image::PartitionRegistration;
-use crate::kafka::log::{AppendLimits, Log};
+use crate::kafka::log::Log;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicId, TopicPartition};
@@ -72,16 +72,6 @@ impl Partition {
     /// min(min.insync.replicas, replication factor).
     pub fn min_isr(&self) -> i32 {
         self.config.min_insync_replicas.min(self.replicas.len() as i32)
-    }
-
-    pub fn append_limits(&self) -> AppendLimits {
-        AppendLimits {
-            max_message_bytes: self.config.max_message_bytes,
-            timestamp_before_max_ms: self.config.timestamp_before_max_ms,
-            timestamp_after_max_ms: self.config.timestamp_after_max_ms,
-            log_append_time: self.config.log_append_time,
-            compacted: self.config.compacted,
-        }
     }
 
     /// Takes the lead, or stays leader under a newer registration. Whether a new leader epoch began (R-REPL-18).
@@ -190,9 +180,9 @@ mod tests {
         partition.make_leader(ME, &registration(1, ME), Time::ZERO);
         let mut batch = BatchBuilder::new();
         batch.append(&NewRecord { value: Some(b"a"), ..NewRecord::default() });
-        let (bytes, limits) = (batch.finish(None).into_bytes(), partition.append_limits());
+        let (bytes, config) = (batch.finish(None).into_bytes(), partition.config.clone());
         let appended =
-            partition.log.append_as_leader(Time::ZERO, bytes, LeaderEpoch(1), Origin::Client, &limits);
+            partition.log.append_as_leader(Time::ZERO, bytes, LeaderEpoch(1), Origin::Client, &config.log);
         appended.expect("a sound batch");
         partition
     }

@@ -115,8 +115,8 @@ impl ReplicaManager {
         leader.map_err(AppendFailure::Code)?;
         let broker = self.me;
         let partition = self.edit(tp).expect("found above");
-        let (limits, leader_epoch) = (partition.append_limits(), partition.leader_epoch);
-        let appended = partition.log.append_as_leader(step.now, records, leader_epoch, origin, &limits);
+        let (config, leader_epoch) = (partition.config.clone(), partition.leader_epoch);
+        let appended = partition.log.append_as_leader(step.now, records, leader_epoch, origin, &config.log);
         let appended = appended.map_err(AppendFailure::Log)?;
         let Appended { base_offset, last_offset, producer, base_sequence, .. } = appended;
         if appended.duplicate {

@@ -55,7 +55,7 @@ impl Processes {
                     .detail("The controller learns of it only when heartbeats stay away for broker.session.timeout.ms.")
                     .rules(&["R-REPL-52"]),
                 (NodeId::Controller(_), _) => say(Tone::Bad, "killed: its connections are reset")
-                    .detail("Without a controller nothing is elected, and no in-sync set can change.")
+                    .detail("While no majority of the controllers is left, no leader is elected and no in-sync set can change.")
                     .rules(&["R-CTRL-9"]),
             },
             Act::Frozen => say(Tone::Warn, "frozen: its connections stay open and silent")
@@ -92,6 +92,43 @@ pub(super) fn tell(processes: &Processes, time: Time, event: &Event) -> Option<S
         Event::CommandRefused { text, error, message } => {
             Sentence::new(time, Tone::Warn, Subject::Cluster, format!("refused with {error}: {text}"))
                 .detail(message.clone())
+        }
+        Event::QuorumCandidate { controller, epoch } => {
+            let title = format!("controller {controller} stands for election in epoch {epoch}");
+            Sentence::new(time, Tone::Warn, Subject::Controller(*controller), title)
+                .detail("It has not heard from a leader of the quorum, and a majority would vote for it.")
+                .rules(&["R-CTRL-2"])
+        }
+        // A quorum of one elects itself.
+        Event::QuorumLeaderElected { voters: 1, .. } => return None,
+        Event::QuorumLeaderElected { controller, epoch, votes, voters } => {
+            let title = format!(
+                "controller {controller} elected by {} of {voters} votes: it is active from epoch {epoch}",
+                votes.len()
+            );
+            Sentence::new(time, Tone::Good, Subject::Controller(*controller), title)
+                .detail("Every broker in service gets a full session from it, whenever it was heard last.")
+                .rules(&["R-CTRL-4", "R-CTRL-10"])
+        }
+        Event::QuorumLeaderResigned { controller, epoch, silent_ms } => {
+            let title = format!(
+                "controller {controller} resigns in epoch {epoch}: no majority heard for {}",
+                duration(*silent_ms)
+            );
+            Sentence::new(time, Tone::Bad, Subject::Controller(*controller), title)
+                .detail("What it had not committed is forgotten; requests that waited for it are refused.")
+                .rules(&["R-CTRL-6", "R-CTRL-7"])
+        }
+        Event::MetadataTruncated { node, from, to } => {
+            let title = format!("{node} dropped metadata records {to} to {}", from.0 - 1);
+            let about = match node {
+                NodeId::Broker(id) => Subject::Broker(*id),
+                NodeId::Controller(id) => Subject::Controller(*id),
+                NodeId::Client(_) => Subject::Cluster,
+            };
+            Sentence::new(time, Tone::Warn, about, title)
+                .detail("No majority had them, so they were never committed.")
+                .rules(&["R-CTRL-5"])
         }
         Event::BrokerRegistered { broker, epoch, rack } => {
             let rack = rack.as_ref().map(|rack| format!(" in rack {rack}")).unwrap_or_default();

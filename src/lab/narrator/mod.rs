@@ -125,6 +125,10 @@ impl Narrator {
             Event::LinkCut { .. }
             | Event::LinkHealed { .. }
             | Event::CommandRefused { .. }
+            | Event::QuorumCandidate { .. }
+            | Event::QuorumLeaderElected { .. }
+            | Event::QuorumLeaderResigned { .. }
+            | Event::MetadataTruncated { .. }
             | Event::BrokerRegistered { .. }
             | Event::BrokerFenced { .. }
             | Event::BrokerUnfenced { .. }
@@ -186,6 +190,7 @@ impl Narrator {
             | Event::ReplicaDeleted { .. }
             | Event::OffsetDropped { .. }
             // Packets and routine.
+            | Event::QuorumVoted { .. }
             | Event::BatchSent { .. }
             | Event::Replicated { .. }
             | Event::OffsetCommitted { .. }

@@ -130,6 +130,9 @@ fn leader(broker: BrokerId) -> String {
     if broker.is_some() { format!("broker {broker}") } else { "none".to_owned() }
 }
 
+const BY_EARLIER_CONTROLLER: &str =
+    "The controller that was active before decided it; a majority has the record, so it stands.";
+
 fn why_elected(reason: ChangeReason) -> &'static str {
     match reason {
         ChangeReason::BrokerFenced => {
@@ -146,6 +149,7 @@ fn why_elected(reason: ChangeReason) -> &'static str {
         }
         ChangeReason::UncleanElection => "Somebody leads rather than nobody.",
         ChangeReason::Reassignment => "The partition moved to other replicas.",
+        ChangeReason::EarlierController => BY_EARLIER_CONTROLLER,
     }
 }
 
@@ -185,6 +189,7 @@ fn shrunk(time: Time, event: &Event) -> Option<(TopicPartition, Sentence)> {
         ChangeReason::UncleanShutdown => {
             ("It had stopped without warning, so the end of its log cannot be trusted.", &["R-REPL-56"])
         }
+        ChangeReason::EarlierController => (BY_EARLIER_CONTROLLER, &["R-CTRL-7"]),
         ChangeReason::BrokerFenced | ChangeReason::BrokerUnfenced => {
             ("Its broker was fenced; the leader waits for it no more.", &["R-REPL-49"])
         }

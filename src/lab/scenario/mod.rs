@@ -59,8 +59,8 @@ pub mod limits {
 
 const DEFAULT_SEED: u64 = 42;
 const DEFAULT_LATENCY_US: RangeInclusive<i64> = 20_000..=60_000;
-/// There is one controller, and it has this id.
-pub const CONTROLLER: ControllerId = ControllerId(101);
+/// Controllers that are only counted have the ids from here on.
+const FIRST_CONTROLLER: i32 = 101;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
@@ -69,7 +69,8 @@ pub struct Scenario {
     pub start: Time,
     /// One way, for each link and packet.
     pub latency_us: RangeInclusive<i64>,
-    pub controller: ControllerId,
+    /// The quorum's voters.
+    pub controllers: Vec<ControllerId>,
     /// Broker configs by real names, for all brokers.
     pub broker_config: BTreeMap<String, String>,
     /// Ids with their racks, in the file's order.
@@ -134,6 +135,8 @@ fn read(root: Section) -> Read<Scenario> {
         "start",
         "network",
         "broker-defaults",
+        "controllers",
+        "controller",
         "broker",
         "topic",
         "producer",
@@ -141,7 +144,8 @@ fn read(root: Section) -> Read<Scenario> {
         "at",
     ])?;
     let seed = root.field("seed").map(|seed| seed.integer(0..=i64::MAX)).transpose()?;
-    let brokers = parts::brokers(root)?;
+    let controllers = parts::controllers(root)?;
+    let brokers = parts::brokers(root, &controllers)?;
     let topics = parts::topics(root, brokers.len())?;
     let producers = parts::producers(root)?;
     let consumers = parts::consumers(root)?;
@@ -156,7 +160,7 @@ fn read(root: Section) -> Read<Scenario> {
         seed: seed.map_or(DEFAULT_SEED, i64::unsigned_abs),
         start: time(root.field("start"), limits::START_US)?,
         latency_us: latency_us(root)?,
-        controller: CONTROLLER,
+        controllers,
         broker_config: parts::broker_config(root)?,
         brokers,
         topics,

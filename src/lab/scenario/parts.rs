@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::reader::{Configs, Field, Read, Section};
-use super::{CONTROLLER, TopicSpec, limits, time};
+use super::{FIRST_CONTROLLER, TopicSpec, limits, time};
 use crate::client::config::producer::ProducerConfig;
 use crate::client::config::{COMMON_KEYS, producer::PRODUCER_KEYS};
 use crate::client::consumer::{ConsumerConfig, ConsumerSpec, Line};
@@ -11,12 +11,46 @@ use crate::client::producer::workload::{ProducerSpec, ValuePattern};
 use crate::kafka::config::{BROKER_KEYS, BrokerConfig, TOPIC_KEYS, check_topic_config};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, ClientName, GroupId, Topic};
+use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic};
 use crate::lab::command::{default_keys, default_program, default_rate};
 use crate::lab::words::{count, suggestion};
 use crate::sim::ADMIN;
 
-pub(super) fn brokers(root: Section) -> Read<Vec<(BrokerId, Option<String>)>> {
+/// One, three or five voters, by number or one by one.
+pub(super) fn controllers(root: Section) -> Read<Vec<ControllerId>> {
+    let sections = root.sections("controller", "[[controller]]")?;
+    if let Some(field) = root.field("controllers") {
+        if !sections.is_empty() {
+            return Err(field.error("controllers are counted or listed, not both"));
+        }
+        let voters = field.integer(1..=5)? as i32;
+        if voters % 2 == 0 {
+            return Err(field.error(format!("a quorum has 1, 3 or 5 controllers, not {voters}")));
+        }
+        return Ok((FIRST_CONTROLLER..FIRST_CONTROLLER + voters).map(ControllerId).collect());
+    }
+    if sections.is_empty() {
+        return Ok(vec![ControllerId(FIRST_CONTROLLER)]);
+    }
+    let mut controllers: Vec<ControllerId> = Vec::new();
+    for section in &sections {
+        section.only(&["id"])?;
+        let field = section.required("id", "101")?;
+        let id = ControllerId(field.integer(0..=i64::from(i32::MAX))? as i32);
+        if controllers.contains(&id) {
+            return Err(field.error(format!("there is a controller {id} already")));
+        }
+        controllers.push(id);
+    }
+    match (sections.first(), controllers.len()) {
+        (_, 1 | 3 | 5) | (None, _) => Ok(controllers),
+        (Some(first), voters) => {
+            Err(first.error(format!("a quorum has 1, 3 or 5 controllers, not {voters}")))
+        }
+    }
+}
+
+pub(super) fn brokers(root: Section, controllers: &[ControllerId]) -> Read<Vec<(BrokerId, Option<String>)>> {
     let sections = root.sections("broker", "[[broker]]")?;
     if sections.is_empty() {
         return Err(root.error("a cluster needs a broker: [[broker]] with an id"));
@@ -30,8 +64,8 @@ pub(super) fn brokers(root: Section) -> Read<Vec<(BrokerId, Option<String>)>> {
         section.only(&["id", "rack"])?;
         let field = section.required("id", "1")?;
         let id = BrokerId(field.integer(0..=i64::from(i32::MAX))? as i32);
-        if id.0 == CONTROLLER.0 {
-            return Err(field.error(format!("{id} is the controller's id")));
+        if controllers.contains(&ControllerId(id.0)) {
+            return Err(field.error(format!("{id} is a controller's id")));
         }
         if !seen.insert(id) {
             return Err(field.error(format!("there is a broker {id} already")));

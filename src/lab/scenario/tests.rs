@@ -56,7 +56,7 @@ fn commands(scenario: &Scenario) -> String {
 #[test]
 fn the_default_cluster_is_a_scenario_like_any_other() {
     let scenario = Scenario::parse(DEFAULT).expect("the default scenario is right");
-    assert_eq!((scenario.seed, scenario.start), (42, Time::from_ms(10_000)));
+    assert_eq!((scenario.seed, scenario.start), (42, Time::from_ms(12_000)));
     assert_eq!(scenario.latency_us, 20_000..=60_000);
     let racks: Vec<String> = scenario.brokers.iter().map(|(id, rack)| format!("{id} {rack:?}")).collect();
     assert_eq!(racks, ["1 Some(\"a\")", "2 Some(\"b\")", "3 Some(\"c\")"]);
@@ -74,6 +74,40 @@ fn the_default_cluster_is_a_scenario_like_any_other() {
         consumer-b: auto.offset.reset = earliest, Kafka's default is latest
         consumer-b: enable.auto.commit = false, Kafka's default is true"#]]
     .assert_eq(&settings.join("\n"));
+}
+
+/// The controllers of a file with these lines at its begin, or what is refused.
+fn controllers(lines: &str) -> String {
+    match Scenario::parse(&RIGHT.replacen("format = 1", &format!("format = 1\n{lines}"), 1)) {
+        Ok(scenario) => {
+            let ids: Vec<String> = scenario.controllers.iter().map(ToString::to_string).collect();
+            ids.join(", ")
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn a_quorum_is_counted_or_listed() {
+    let listed =
+        |ids: &[i32]| ids.iter().map(|id| format!("[[controller]]\nid = {id}\n")).collect::<String>();
+    for (lines, expected) in [
+        (String::new(), "101"),
+        ("controllers = 3".to_owned(), "101, 102, 103"),
+        ("controllers = 5".to_owned(), "101, 102, 103, 104, 105"),
+        ("controllers = 2".to_owned(), "line 2, column 15: a quorum has 1, 3 or 5 controllers, not 2"),
+        ("controllers = 0".to_owned(), "line 2, column 15: controllers is between 1 and 5, not 0"),
+        (listed(&[7, 8, 9]), "7, 8, 9"),
+        (listed(&[7, 8]), "line 2, column 1: a quorum has 1, 3 or 5 controllers, not 2"),
+        (listed(&[7, 7, 8]), "line 5, column 6: there is a controller 7 already"),
+        (listed(&[1]), "line 6, column 6: 1 is a controller's id"),
+        (
+            format!("controllers = 1\n{}", listed(&[7])),
+            "line 2, column 15: controllers are counted or listed, not both",
+        ),
+    ] {
+        assert_eq!(controllers(&lines), expected, "{lines}");
+    }
 }
 
 #[test]
@@ -130,7 +164,7 @@ fn an_unknown_key_is_refused_with_the_one_that_may_be_meant() {
     check(
         1,
         "format = 1\nsede = 3",
-        "line 2, column 1: the file has no \"sede\" (did you mean seed?); it has format, seed, start, network, broker-defaults, broker, topic, producer, consumer, at",
+        "line 2, column 1: the file has no \"sede\" (did you mean seed?); it has format, seed, start, network, broker-defaults, controllers, controller, broker, topic, producer, consumer, at",
     );
     check(
         1,
@@ -143,7 +177,7 @@ fn an_unknown_key_is_refused_with_the_one_that_may_be_meant() {
 fn a_value_of_another_kind_is_refused() {
     check(3, "id = \"1\"", "line 3, column 6: id is a whole number, not a text");
     check(3, "id = -1", "line 3, column 6: id is between 0 and 2147483647, not -1");
-    check(3, "id = 101", "line 3, column 6: 101 is the controller's id");
+    check(3, "id = 101", "line 3, column 6: 101 is a controller's id");
     check(3, "", "line 2, column 1: [[broker]] needs id, as in id = 1");
     check(7, "name = 3", "line 7, column 8: name is a text in quotes, not a whole number");
     check(16, "topics = \"orders\"", "line 16, column 10: topics is a list of texts, not a text");

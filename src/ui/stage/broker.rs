@@ -1,4 +1,4 @@
-//! A broker as a column of replicas, and the controller's strip.
+//! A broker as a column of replicas, and a controller's strip.
 
 use yew::prelude::*;
 
@@ -125,7 +125,9 @@ pub fn Controller(props: &ControllerProps) -> Html {
                 <ProcessButtons health={view.health} target={format!("controller {}", view.id)} />
             </div>
             <p key="brokers" class="counts">
-                <span>{ format!("brokers in service {}", sentences::list(&view.unfenced)) }</span>
+                if !view.unfenced.is_empty() {
+                    <span>{ format!("brokers in service {}", sentences::list(&view.unfenced)) }</span>
+                }
                 if !view.fenced.is_empty() {
                     <span class="bad">{ format!("fenced {}", sentences::list(&view.fenced)) }</span>
                 }

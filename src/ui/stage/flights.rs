@@ -198,7 +198,7 @@ impl Easel<'_> {
                 continue;
             }
             let Some(Curve([a, b, c, d])) = self.scene.between(client, broker) else { continue };
-            self.pen.set_global_alpha(if busy { 0.55 } else { 0.2 });
+            self.pen.set_global_alpha(if busy && !crowded { 0.55 } else { 0.2 });
             self.pen.set_stroke_style_str(&self.palette.accent);
             self.pen.set_line_width(1.5);
             self.pen.begin_path();

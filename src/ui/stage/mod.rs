@@ -79,20 +79,22 @@ struct TopProps {
     on_add: Callback<()>,
 }
 
-/// Producers, and at the right end the controller.
+/// Producers, and at the right end the controllers.
 #[component]
 fn Top(props: &TopProps) -> Html {
     let producers = use_slice(|shown| Shared::new(&shown.model.producers));
     let controllers = use_slice(|shown| Shared::new(&shown.model.controllers));
     html! {
-        <div class="producers" role="group" aria-label="Producers and controller">
+        <div class="producers" role="group" aria-label="Producers and controllers">
             { for producers.iter().map(|producer| html! {
                 <Producer key={producer.name.to_string()} view={Shared::new(producer)} />
             }) }
             <button key="+" type="button" class="add-card" onclick={props.on_add.reform(|_| ())}>{ "+ producer" }</button>
-            { for controllers.iter().map(|controller| html! {
-                <Controller key={format!("controller {}", controller.id)} view={Shared::new(controller)} />
-            }) }
+            <div key="controllers" class="controllers">
+                { for controllers.iter().map(|controller| html! {
+                    <Controller key={format!("controller {}", controller.id)} view={Shared::new(controller)} />
+                }) }
+            </div>
         </div>
     }
 }

@@ -144,13 +144,13 @@ fn tail(view: &ReplicaView, axis: Axis, chosen: Option<Offset>) -> Html {
                 }) }
             </g>
             <g key="marks">
-                if view.log_end.0 < axis.start {
+                if axis.is_beyond(view.log_end) {
                     <text class="far" y={(CELL_TOP + 13).to_string()}>{ format!("‹ {} behind", words::count(view.axis_end - view.log_end, "record")) }</text>
                 }
                 if view.log_start.0 > axis.start {
                     { mark("log-start", start) }
                 }
-                if view.log_end.0 >= axis.start {
+                if !axis.is_beyond(view.log_end) {
                     { mark("leo", leo) }
                     { mark("hw", hw) }
                 }

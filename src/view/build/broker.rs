@@ -10,6 +10,7 @@ use crate::kafka::broker::{Broker, BrokerState};
 use crate::kafka::controller::Controller;
 use crate::kafka::controller::image::{ClusterImage, PartitionRegistration};
 use crate::kafka::log::Log;
+use crate::kafka::raft::QuorumRole;
 use crate::kafka::record::Record;
 use crate::kafka::replication::{Disk, Partition};
 use crate::kafka::time::Time;
@@ -92,16 +93,27 @@ impl<'a> Cluster<'a> {
     }
 }
 
+/// Brokers are the active controller's business; the others only replay.
 pub fn controller_view(id: ControllerId, controller: Option<&Controller>, health: Health) -> ControllerView {
-    let brokers = controller.into_iter().flat_map(|controller| &controller.image().brokers);
+    let active = controller.filter(|controller| controller.active_epoch().is_some());
+    let brokers = active.into_iter().flat_map(|controller| &controller.image().brokers);
     let (fenced, unfenced): (Vec<_>, Vec<_>) = brokers.partition(|(_, registration)| registration.fenced);
     let ids = |brokers: Vec<(&BrokerId, _)>| brokers.into_iter().map(|(id, _)| *id).collect();
-    let state = match health {
-        Health::Frozen => "stands still",
-        Health::Dead => "dead",
-        Health::Running | Health::Waiting => "active",
+    let state = match (health, controller) {
+        (Health::Dead, _) | (_, None) => "dead".to_owned(),
+        (Health::Frozen, _) => "stands still".to_owned(),
+        (Health::Running | Health::Waiting, Some(controller)) => quorum_role(controller),
     };
     ControllerView { id, health, state: state.into(), unfenced: ids(unfenced), fenced: ids(fenced) }
+}
+
+fn quorum_role(controller: &Controller) -> String {
+    let raft = controller.raft();
+    match (controller.active_epoch(), raft.role()) {
+        (Some(epoch), _) => format!("active, epoch {epoch}"),
+        (None, QuorumRole::Follower) => QuorumRole::Follower.name().to_owned(),
+        (None, role) => format!("{}, epoch {}", role.name(), raft.epoch()),
+    }
 }
 
 pub fn broker_view(
@@ -319,6 +331,39 @@ fn offsets_topic(
 #[cfg(test)]
 mod tests {
     use super::key_colour;
+    use crate::kafka::time::Time;
+    use crate::lab::session::{Options, Session};
+    use crate::view::build::model;
+
+    /// `101: active, epoch 1 [1, 2, 3]` of each controller.
+    fn controllers(session: &Session) -> Vec<String> {
+        let views = model(session, None, None).controllers;
+        let ids = |ids: &[crate::kafka::types::BrokerId]| ids.iter().map(|id| id.0).collect::<Vec<_>>();
+        views.iter().map(|view| format!("{}: {} {:?}", view.id, view.state, ids(&view.unfenced))).collect()
+    }
+
+    #[test]
+    fn each_controller_is_shown_with_its_place_in_the_quorum() {
+        let text = "format = 1\ncontrollers = 3\n[[broker]]\nid = 1";
+        let options = Options { seed: None, strict: true };
+        let mut session = Session::open(text, options).expect("it is right");
+        session.run_until(Time::from_ms(500), u64::MAX);
+        assert_eq!(controllers(&session), [101, 102, 103].map(|id| format!("{id}: unattached, epoch 0 []")));
+        session.run_until(Time::from_ms(5_000), u64::MAX);
+        let leader = session.world().active_controller().expect("one was elected").id();
+        let state = |id: i32, led: &str, other: &str| match id == leader.0 {
+            true => format!("{id}: {led}"),
+            false => format!("{id}: {other}"),
+        };
+        let expected = [101, 102, 103].map(|id| state(id, "active, epoch 1 [1]", "follower []"));
+        assert_eq!(controllers(&session), expected);
+        for id in [101, 102, 103].into_iter().filter(|id| *id != leader.0) {
+            session.command(&format!("kill controller {id}")).expect("it runs");
+        }
+        session.run_until(Time::from_ms(8_500), u64::MAX);
+        let expected = [101, 102, 103].map(|id| state(id, "resigned, epoch 1 []", "dead []"));
+        assert_eq!(controllers(&session), expected);
+    }
 
     #[test]
     fn numbered_keys_have_neighbouring_colours() {

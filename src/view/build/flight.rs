@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::kafka::controller::METADATA_TOPIC_ID;
 use crate::kafka::protocol::{ApiKey, Request, Response};
+use crate::kafka::raft::METADATA_TOPIC_ID;
 use crate::kafka::record::{Batch, split_batches};
 use crate::kafka::types::{Topic, TopicId, TopicPartition};
 use crate::view::build::broker::key_colour;
@@ -71,7 +71,10 @@ fn kind(api: ApiKey) -> FlightKind {
         | ApiKey::IncrementalAlterConfigs
         | ApiKey::AlterPartitionReassignments
         | ApiKey::AlterPartition
-        | ApiKey::BrokerRegistration => FlightKind::Control,
+        | ApiKey::BrokerRegistration
+        | ApiKey::Vote
+        | ApiKey::BeginQuorumEpoch
+        | ApiKey::EndQuorumEpoch => FlightKind::Control,
         ApiKey::Fetch
         | ApiKey::ListOffsets
         | ApiKey::Metadata

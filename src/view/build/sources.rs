@@ -15,7 +15,7 @@ use crate::view::model::Health;
 
 pub struct Sources<'a> {
     pub controllers: Vec<(ControllerId, Option<&'a Controller>, Health)>,
-    /// The newest that is known of the cluster: the controller's, or while it is down a broker's.
+    /// The newest that is known of the cluster: a controller's, or while all are down a broker's.
     pub image: &'a ClusterImage,
     pub brokers: Vec<BrokerSource<'a>>,
     pub producers: Vec<ClientSource<'a, Producer>>,
@@ -31,7 +31,7 @@ impl<'a> Sources<'a> {
     pub fn of(world: &'a World, nothing: &'a ClusterImage) -> Sources<'a> {
         let mut sources = Sources {
             controllers: Vec::new(),
-            image: nothing,
+            image: world.newest_image().unwrap_or(nothing),
             brokers: Vec::new(),
             producers: Vec::new(),
             consumers: Vec::new(),
@@ -39,7 +39,6 @@ impl<'a> Sources<'a> {
         for (node, process) in world.processes() {
             sources.add(world, node, process);
         }
-        sources.image = sources.newest_image();
         sources
     }
 
@@ -69,13 +68,6 @@ impl<'a> Sources<'a> {
             }
             _ => {}
         }
-    }
-
-    fn newest_image(&self) -> &'a ClusterImage {
-        let controllers = self.controllers.iter().filter_map(|(_, controller, _)| *controller);
-        let brokers = self.brokers.iter().filter_map(BrokerSource::alive).map(|broker| &**broker.image());
-        let images = controllers.map(Controller::image).chain(brokers);
-        images.max_by_key(|image| image.next_offset).unwrap_or(self.image)
     }
 
     /// Groups that have a living consumer or are known to a coordinator, by name.

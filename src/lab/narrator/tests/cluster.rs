@@ -137,6 +137,39 @@ fn brokers_register_in_a_rack_and_are_unfenced() {
 }
 
 #[test]
+fn the_quorum_loses_its_leader_and_elects_another() {
+    let (old, new) = (ControllerId(101), ControllerId(102));
+    let epoch = LeaderEpoch(3);
+    check(
+        &[
+            (
+                1,
+                Event::QuorumLeaderElected {
+                    controller: old,
+                    epoch: LeaderEpoch(1),
+                    votes: vec![old],
+                    voters: 1,
+                },
+            ),
+            (2, Event::QuorumCandidate { controller: new, epoch }),
+            (3, Event::QuorumLeaderElected { controller: new, epoch, votes: vec![new, old], voters: 3 }),
+            (4, Event::QuorumLeaderResigned { controller: old, epoch: LeaderEpoch(1), silent_ms: 3000 }),
+            (5, Event::MetadataTruncated { node: NodeId::Controller(old), from: Offset(9), to: Offset(7) }),
+        ],
+        expect![[r#"
+            00:00.002  controller 102 stands for election in epoch 3 (R-CTRL-2)
+                Warn: It has not heard from a leader of the quorum, and a majority would vote for it.
+            00:00.003  controller 102 elected by 2 of 3 votes: it is active from epoch 3 (R-CTRL-4, R-CTRL-10)
+                Good: Every broker in service gets a full session from it, whenever it was heard last.
+            00:00.004  controller 101 resigns in epoch 1: no majority heard for 3 s (R-CTRL-6, R-CTRL-7)
+                Bad: What it had not committed is forgotten; requests that waited for it are refused.
+            00:00.005  controller 101 dropped metadata records 7 to 8 (R-CTRL-5)
+                Warn: No majority had them, so they were never committed.
+        "#]],
+    );
+}
+
+#[test]
 fn processes_stop_in_different_ways() {
     let act = |node, client: &str, act| Event::Process { node, name: name(client), act };
     let joined = Event::JoinSent { client: name("consumer-b"), group: billing() };
@@ -156,7 +189,7 @@ fn processes_stop_in_different_ways() {
             00:00.002  consumer-b crashed without leaving its group (R-CONS-26)
                 Bad: It sends no LeaveGroup: billing waits for its heartbeats until session.timeout.ms has passed.
             00:00.003  controller 101 killed: its connections are reset (R-CTRL-9)
-                Bad: Without a controller nothing is elected, and no in-sync set can change.
+                Bad: While no majority of the controllers is left, no leader is elected and no in-sync set can change.
             00:00.004  broker 2 frozen: its connections stay open and silent
                 Warn: Nobody is told. The others notice by the timeouts of the requests they wait for.
             00:00.005  broker 2 thawed: it goes on where it stood

@@ -1,3 +1,6 @@
+#[cfg(feature = "codecs")]
+mod compression;
+
 use bytes::Bytes;
 use kafka_protocol::protocol::StrBytes;
 use kafka_protocol::records::RecordBatchDecoder;
@@ -138,7 +141,7 @@ fn bytes_that_are_not_a_batch_are_refused_with_the_reason() {
     check_refused(|b| b[field::LENGTH..field::LEADER_EPOCH].fill(0), BatchError::TooSmall(0));
     check_refused(|b| b[field::LENGTH..field::LEADER_EPOCH].fill(0xff), BatchError::TooSmall(-1));
     check_refused(|b| b[field::LEADER_EPOCH - 1] = 20, BatchError::TooSmall(20));
-    check_refused(|b| b[field::ATTRIBUTES + 1] = 4, BatchError::Compressed(Compression::Zstd));
+    check_refused(|b| b[field::ATTRIBUTES + 1] = 4, BatchError::Decompression(Compression::Zstd));
     check_refused(|b| b[field::ATTRIBUTES + 1] = 7, BatchError::UnknownCompression(7));
     check_refused(|b| b[field::RECORD_COUNT + 3] = 2, BatchError::Record { index: 1 });
     check_refused(|b| b[field::RECORD_COUNT + 3] = 0, BatchError::TrailingBytes(0));
@@ -168,4 +171,95 @@ fn sequence_numbers_wrap_from_the_greatest_to_0_r_prod_24() {
         assert_eq!(increment_sequence(sequence, by), incremented);
         assert_eq!(decrement_sequence(sequence, by), decremented);
     }
+}
+
+#[cfg(not(feature = "codecs"))]
+#[test]
+fn without_the_codecs_compressed_records_are_refused() {
+    for codec in Compression::ALL.into_iter().filter(|codec| *codec != Compression::None) {
+        assert_eq!(codec.decompress(&Bytes::new()), Err(BatchError::Unsupported(codec)));
+    }
+}
+
+// Control batches.
+
+#[test]
+fn a_marker_reads_back_and_takes_78_bytes_r_log_5() {
+    let parameters = BatchParameters { producer_id: ProducerId(7), ..BatchParameters::default() };
+    let marker = EndTransactionMarker { committed: false, coordinator_epoch: 3 };
+    let batch = marker.batch(parameters, NOW_MS);
+    assert_eq!(batch.end_transaction_marker(), Ok(Some(marker)));
+    assert!(batch.is_control() && batch.is_transactional());
+    assert_eq!((batch.size_bytes(), batch.base_sequence()), (78, NO_SEQUENCE));
+}
+
+#[test]
+fn a_control_batch_of_another_kind_or_without_its_record_is_no_marker() {
+    let batch = control_batch(BatchParameters::default(), NOW_MS, ControlType::LeaderChange, b"");
+    assert_eq!(batch.end_transaction_marker(), Ok(None));
+    let control = BatchParameters { control: true, ..BatchParameters::default() };
+    assert_eq!(BatchBuilder::with(control).build_empty(0, NOW_MS).end_transaction_marker(), Ok(None));
+    assert_eq!(build(&[record(None, None)]).control_record(), Err(BatchError::Control));
+    assert_eq!(ControlType::of_key(&[0, 0, 0, 9]), None);
+}
+
+// Byte by byte.
+
+fn check_cover(spans: &[Span], size: usize) {
+    let end = spans.iter().fold(0, |at, span| {
+        assert_eq!(span.offset, at, "{span:?}");
+        at + span.length
+    });
+    assert_eq!(end as usize, size);
+}
+
+fn said<'a>(spans: &'a [Span], field: &str) -> Vec<&'a str> {
+    spans.iter().filter(|span| span.field == field).map(|span| span.value.as_str()).collect()
+}
+
+#[test]
+fn a_batch_is_told_field_by_field() {
+    let headers = [Header { key: StrBytes::from_static_str("trace"), value: None }];
+    let batch = build(&[
+        record(Some("cart-0"), Some("placed")),
+        NewRecord { headers: &headers, ..record(None, Some("")) },
+    ]);
+    let Annotated { spans, block } = batch.annotate();
+    check_cover(&spans, batch.bytes().len());
+    assert_eq!((said(&spans, "key"), said(&spans, "value")), (vec!["cart-0"], vec!["placed", ""]));
+    assert_eq!((said(&spans, "keyLength"), said(&spans, "headerKey")), (vec!["6", "-1"], vec!["trace"]));
+    assert_eq!(said(&spans, "attributes"), ["none, CreateTime", "0", "0"]);
+    assert_eq!(said(&spans, "crc"), [format!("{:08x}, matches", batch.crc())]);
+    assert_eq!(spans.last().and_then(|span| span.record), Some(1));
+    assert_eq!(block, None);
+}
+
+#[test]
+fn a_flipped_byte_shows_in_the_checksum_and_no_byte_goes_untold() {
+    let sent = build(&[record(Some("k"), Some("v")), record(None, Some("w"))]);
+    for at in (0..sent.bytes().len())
+        .filter(|at| !(field::LENGTH..field::LEADER_EPOCH).contains(at) && *at != field::MAGIC)
+    {
+        for bit in 0..8 {
+            let mut bytes = sent.bytes().to_vec();
+            bytes[at] ^= 1 << bit;
+            let batch = Batch::parse(&mut Bytes::from(bytes)).unwrap();
+            let Annotated { spans, block } = batch.annotate();
+            check_cover(&spans, batch.bytes().len());
+            block.iter().for_each(|(block, spans)| check_cover(spans, block.len()));
+            let matches = said(&spans, "crc")[0].ends_with("matches");
+            assert_eq!(
+                matches,
+                at < field::CRC,
+                "byte {at}: the checksum leaves out what the broker sets (R-LOG-3)"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_marker_is_told_by_its_type() {
+    let marker = EndTransactionMarker { committed: true, coordinator_epoch: 3 };
+    let spans = marker.batch(BatchParameters::default(), NOW_MS).annotate().spans;
+    assert_eq!(said(&spans, "key"), ["COMMIT, version 0"]);
 }

@@ -1,3 +1,9 @@
+mod compaction;
+#[cfg(feature = "codecs")]
+mod compression;
+mod segments;
+mod transactions;
+
 use bytes::Bytes;
 
 use super::*;
@@ -25,7 +31,7 @@ fn batch(values: &[&str]) -> Batch {
 }
 
 fn append(log: &mut Log, batch: &Batch, epoch: LeaderEpoch) -> Result<Appended, AppendError> {
-    log.append_as_leader(NOW, batch.bytes().clone(), epoch, Origin::Client, &AppendLimits::default())
+    log.append_as_leader(NOW, batch.bytes().clone(), epoch, Origin::Client, &LogConfig::default())
 }
 
 /// A log of one batch a list.
@@ -43,12 +49,12 @@ fn replicate(leader: &Log, follower: &mut Log, epoch: LeaderEpoch) {
     if let Some(last_epoch) = follower.latest_epoch() {
         let end = leader.end_offset_for(last_epoch);
         if end.0 < last_epoch || end.1 < from {
-            follower.truncate_to(follower.truncation_point(end, from));
+            follower.truncate_to(NOW, follower.truncation_point(end, from), &LogConfig::default());
             return replicate(leader, follower, epoch);
         }
     }
     let fetched = leader.read(from, leader.log_end_offset(), i32::MAX, true).unwrap();
-    follower.append_as_follower(fetched.records, epoch).unwrap();
+    follower.append_as_follower(NOW, fetched.records, epoch, &LogConfig::default()).unwrap();
 }
 
 fn values(log: &Log) -> Vec<String> {
@@ -83,7 +89,7 @@ fn a_batch_gets_the_log_end_as_its_offset_and_the_leaders_epoch_r_log_17_18() {
 #[test]
 fn append_time_replaces_the_producers_timestamps_r_log_19() {
     let mut log = Log::new();
-    let limits = AppendLimits { log_append_time: true, ..AppendLimits::default() };
+    let limits = LogConfig { log_append_time: true, ..LogConfig::default() };
     let sent = batch_at(5, &["a", "b"], None).into_bytes();
     let appended = log.append_as_leader(NOW, sent, E0, Origin::Client, &limits).unwrap();
     assert_eq!(appended.log_append_time_ms, NOW.wall_ms());
@@ -93,7 +99,7 @@ fn append_time_replaces_the_producers_timestamps_r_log_19() {
 }
 
 /// The append is refused and leaves no trace.
-fn check_refused(bytes: Bytes, limits: &AppendLimits, error: AppendError, code: ErrorCode) {
+fn check_refused(bytes: Bytes, limits: &LogConfig, error: AppendError, code: ErrorCode) {
     let mut log = log_of(E0, &[&["a"]]);
     let before = log.clone();
     assert_eq!(error.code(), code);
@@ -112,7 +118,7 @@ fn edited(edit: impl FnOnce(&mut [u8])) -> Bytes {
 
 #[test]
 fn a_batch_is_checked_before_it_is_stored_r_log_15_16() {
-    let limits = AppendLimits::default();
+    let limits = LogConfig::default();
     let refused = |bytes, error, code| check_refused(bytes, &limits, error, code);
     let twice = [&batch(&["x"]).into_bytes()[..], &batch(&["y"]).into_bytes()[..]].concat();
     let mut flipped = batch(&["x"]).into_bytes().to_vec();
@@ -138,7 +144,7 @@ fn a_batch_is_checked_before_it_is_stored_r_log_15_16() {
 #[test]
 fn size_is_that_of_the_whole_batch_r_log_15() {
     let batch = batch(&["hello"]);
-    let limits = |max_message_bytes| AppendLimits { max_message_bytes, ..AppendLimits::default() };
+    let limits = |max_message_bytes| LogConfig { max_message_bytes, ..LogConfig::default() };
     let too_large = AppendError::TooLarge { size_bytes: 73, max_message_bytes: 72 };
     check_refused(batch.bytes().clone(), &limits(72), too_large, ErrorCode::MessageTooLarge);
     assert!(Log::new().append_as_leader(NOW, batch.into_bytes(), E0, Origin::Client, &limits(73)).is_ok());
@@ -146,7 +152,7 @@ fn size_is_that_of_the_whole_batch_r_log_15() {
 
 #[test]
 fn one_bad_record_refuses_the_whole_batch_r_log_20_22() {
-    let compacted = AppendLimits { compacted: true, ..AppendLimits::default() };
+    let compacted = LogConfig { compacted: true, ..LogConfig::default() };
     let mut builder = BatchBuilder::new();
     for key in [Some(&b"k"[..]), None, None] {
         builder.append(&NewRecord { timestamp_ms: NOW.wall_ms(), key, ..NewRecord::default() });
@@ -157,7 +163,7 @@ fn one_bad_record_refuses_the_whole_batch_r_log_20_22() {
 }
 
 /// A record of that timestamp, which is refused unless `accepted`.
-fn check_timestamp(timestamp_ms: i64, limits: &AppendLimits, accepted: bool) {
+fn check_timestamp(timestamp_ms: i64, limits: &LogConfig, accepted: bool) {
     let now_ms = NOW.wall_ms();
     let bytes = batch_at(timestamp_ms, &["x"], None).into_bytes();
     if accepted {
@@ -171,7 +177,7 @@ fn check_timestamp(timestamp_ms: i64, limits: &AppendLimits, accepted: bool) {
 
 #[test]
 fn timestamps_are_bounded_on_both_sides_r_log_19() {
-    let limits = AppendLimits { timestamp_before_max_ms: 1000, ..AppendLimits::default() };
+    let limits = LogConfig { timestamp_before_max_ms: 1000, ..LogConfig::default() };
     let now_ms = NOW.wall_ms();
     check_timestamp(now_ms - 1000, &limits, true);
     check_timestamp(now_ms - 1001, &limits, false);
@@ -179,12 +185,12 @@ fn timestamps_are_bounded_on_both_sides_r_log_19() {
     check_timestamp(now_ms + 3_600_001, &limits, false);
     check_timestamp(NO_TIMESTAMP, &limits, true);
     check_timestamp(i64::MAX, &limits, false);
-    check_timestamp(0, &AppendLimits::default(), true);
+    check_timestamp(0, &LogConfig::default(), true);
 }
 
 #[test]
 fn a_client_may_not_say_that_its_timestamps_are_append_times_r_log_19() {
-    let limits = AppendLimits { log_append_time: true, ..AppendLimits::default() };
+    let limits = LogConfig { log_append_time: true, ..LogConfig::default() };
     let sent = batch(&["x"]).with_max_timestamp(TimestampType::LogAppendTime, 7).into_bytes();
     let error = AppendError::Records(vec![RecordError {
         batch_index: 0,
@@ -228,7 +234,7 @@ fn a_duplicate_carries_its_first_timestamp_r_prod_25() {
     let batch = sequenced(0, 0, &["x"]);
     append(&mut log, &batch, E0).unwrap();
     let later = NOW.plus_ms(5000);
-    let limits = AppendLimits::default();
+    let limits = LogConfig::default();
     let again = log.append_as_leader(later, batch.into_bytes(), E0, Origin::Client, &limits).unwrap();
     assert_eq!((again.duplicate, again.log_append_time_ms), (true, NOW.wall_ms()));
 }
@@ -283,7 +289,7 @@ fn truncation_takes_the_producers_back_r_log_51() {
     for sequence in 0..4 {
         send(&mut log, 0, sequence, 1).unwrap();
     }
-    assert!(log.truncate_to(Offset(2)));
+    assert!(log.truncate_to(NOW, Offset(2), &LogConfig::default()));
     assert_eq!(send(&mut log, 0, 3, 1), OUT_OF_ORDER);
     assert_eq!(send(&mut log, 0, 2, 1), Ok((2, false)));
 }
@@ -304,7 +310,7 @@ fn a_coordinators_batch_has_its_epoch_checked_and_not_its_sequence() {
     let mut log = Log::new();
     let mut write = |epoch, sequence| {
         let bytes = sequenced(epoch, sequence, &["x"]).into_bytes();
-        let appended = log.append_as_leader(NOW, bytes, E0, Origin::Coordinator, &AppendLimits::default());
+        let appended = log.append_as_leader(NOW, bytes, E0, Origin::Coordinator, &LogConfig::default());
         appended.map(|appended| appended.base_offset.0).map_err(|error| error.code())
     };
     assert_eq!(write(1, -1), Ok(0));
@@ -320,7 +326,7 @@ fn a_follower_takes_batches_as_they_are_and_stops_at_a_later_epoch_r_log_24() {
     append(&mut leader, &batch(&["d"]), E1).unwrap();
     let all = leader.read(Offset(0), Offset(4), i32::MAX, true).unwrap().records;
     let mut follower = Log::new();
-    let appended = follower.append_as_follower(all.clone(), E0).unwrap();
+    let appended = follower.append_as_follower(NOW, all.clone(), E0, &LogConfig::default()).unwrap();
     assert_eq!(appended, FollowerAppended { from: Offset(0), to: Offset(3) });
     assert_eq!(
         (values(&follower), epochs(&follower)),
@@ -328,7 +334,7 @@ fn a_follower_takes_batches_as_they_are_and_stops_at_a_later_epoch_r_log_24() {
     );
 
     let below = AppendError::BelowLogEnd { first: Offset(0), log_end_offset: Offset(3) };
-    assert_eq!(follower.append_as_follower(all, E1), Err(below));
+    assert_eq!(follower.append_as_follower(NOW, all, E1, &LogConfig::default()), Err(below));
     replicate(&leader, &mut follower, E1);
     assert_eq!((values(&follower), epochs(&follower)), (values(&leader), epochs(&leader)));
 }
@@ -338,16 +344,19 @@ fn a_follower_accepts_gaps_and_refuses_a_damaged_or_misplaced_batch_r_log_24() {
     let at = |offset| batch(&["x"]).with_assigned(Offset(offset), E0).into_bytes();
     let mut log = Log::new();
     let gap = [&at(3)[..], &at(7)[..]].concat();
-    assert_eq!(log.append_as_follower(gap.into(), E0).unwrap().to, Offset(8));
+    assert_eq!(log.append_as_follower(NOW, gap.into(), E0, &LogConfig::default()).unwrap().to, Offset(8));
     assert_eq!((log.batch_count(), log.log_start_offset()), (2, Offset(0)));
 
     let backwards = [&at(9)[..], &at(8)[..]].concat();
-    assert_eq!(log.append_as_follower(backwards.into(), E0), Err(AppendError::OutOfOrder(Offset(8))));
+    assert_eq!(
+        log.append_as_follower(NOW, backwards.into(), E0, &LogConfig::default()),
+        Err(AppendError::OutOfOrder(Offset(8)))
+    );
     let mut damaged = [&at(9)[..], &at(10)[..]].concat();
     *damaged.last_mut().unwrap() ^= 1;
-    let error = log.append_as_follower(damaged.into(), E0).unwrap_err();
+    let error = log.append_as_follower(NOW, damaged.into(), E0, &LogConfig::default()).unwrap_err();
     assert_eq!(error.code(), ErrorCode::CorruptMessage);
-    let unnumbered = log.append_as_follower(batch(&["x"]).into_bytes(), E0);
+    let unnumbered = log.append_as_follower(NOW, batch(&["x"]).into_bytes(), E0, &LogConfig::default());
     assert_eq!(unnumbered, Err(AppendError::NoLeaderEpoch));
     assert_eq!((log.log_end_offset(), log.batch_count()), (Offset(8), 2), "nothing of them is kept");
 }
@@ -454,8 +463,8 @@ fn truncation_cuts_batches_epochs_and_high_watermark_r_log_51() {
     let mut log = log_of(E0, &[&["a"], &["b"]]);
     append(&mut log, &batch(&["c"]), E1).unwrap();
     log.maybe_increment_high_watermark(Offset(3));
-    assert!(!log.truncate_to(Offset(3)));
-    assert!(log.truncate_to(Offset(1)));
+    assert!(!log.truncate_to(NOW, Offset(3), &LogConfig::default()));
+    assert!(log.truncate_to(NOW, Offset(1), &LogConfig::default()));
     assert_eq!(
         (log.log_end_offset(), log.high_watermark()),
         (Offset(1), Offset(1)),
@@ -469,17 +478,17 @@ fn truncation_cuts_batches_epochs_and_high_watermark_r_log_51() {
 fn an_epoch_without_a_record_is_trimmed_where_nothing_is_cut_r_log_51() {
     let mut log = log_of(E0, &[&["a"]]);
     log.assign_epoch(E1, Offset(1));
-    assert!(!log.truncate_to(Offset(1)));
+    assert!(!log.truncate_to(NOW, Offset(1), &LogConfig::default()));
     assert_eq!(epochs(&log), [(0, 0)]);
 }
 
 #[test]
 fn truncation_below_the_first_offset_starts_the_log_there_r_log_51() {
     let mut log = log_of(E0, &[&["a"]]);
-    log.truncate_fully_and_start_at(Offset(50));
+    log.truncate_fully_and_start_at(NOW, Offset(50));
     append(&mut log, &batch(&["b"]), E1).unwrap();
     assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(50), Offset(51)));
-    assert!(log.truncate_to(Offset(20)));
+    assert!(log.truncate_to(NOW, Offset(20), &LogConfig::default()));
     let offsets = (log.log_start_offset(), log.high_watermark(), log.log_end_offset());
     assert_eq!((offsets, epochs(&log)), ((Offset(20), Offset(20), Offset(20)), vec![]));
 }

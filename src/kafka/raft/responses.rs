@@ -1,0 +1,122 @@
+//! What a replica makes of the answers it gets.
+//!
+//! Mirrors the `handle*Response` methods of `KafkaRaftClient`.
+
+use kafka_protocol::messages as m;
+
+use super::client::{Asked, RaftClient, RaftTimer};
+use super::messages::{self, Fetched, Outcome};
+use super::state::State;
+use crate::kafka::effects::Effects;
+use crate::kafka::event::Event;
+use crate::kafka::protocol::{ErrorCode, Response};
+use crate::kafka::time::Time;
+use crate::kafka::types::{ControllerId, LeaderEpoch, Offset};
+
+impl RaftClient {
+    pub(super) fn on_response(
+        &mut self,
+        now: Time,
+        from: ControllerId,
+        asked: Asked,
+        response: &Response,
+        fx: &mut Effects<RaftTimer>,
+    ) {
+        match (asked, response) {
+            (Asked::Fetch { from }, Response::Fetch(response)) => {
+                if !self.fetched(now, from, response, fx) {
+                    self.rests_until = now.plus_ms(self.config.retry_backoff_ms);
+                }
+            }
+            (Asked::Vote { epoch, pre_vote }, Response::Vote(response)) => {
+                self.voted(now, from, (epoch, pre_vote), response, fx);
+            }
+            (Asked::Begin, Response::BeginQuorumEpoch(response)) => {
+                if let Some(outcome) = messages::begin_outcome(response) {
+                    self.heed(now, outcome, fx);
+                }
+            }
+            (Asked::End, Response::EndQuorumEpoch(response)) => {
+                if let State::Resigned { unacknowledged, .. } = &mut self.state {
+                    unacknowledged.remove(&from);
+                }
+                if let Some(outcome) = messages::end_outcome(response) {
+                    self.heed(now, outcome, fx);
+                }
+            }
+            (asked, response) => panic!("{} is no answer to {asked:?}", response.api().name()),
+        }
+    }
+
+    /// What each answer says of the quorum. Whether what else it says is still of interest.
+    fn heed(&mut self, now: Time, outcome: Outcome, fx: &mut Effects<RaftTimer>) -> bool {
+        let Outcome { error, leader, epoch } = outcome;
+        if epoch < self.epoch || error == ErrorCode::UnknownLeaderEpoch {
+            return false;
+        }
+        let is_stale = epoch > self.epoch
+            || matches!(error, ErrorCode::FencedLeaderEpoch | ErrorCode::NotLeaderOrFollower);
+        self.learn(now, epoch, leader, fx);
+        !is_stale && error == ErrorCode::None
+    }
+
+    fn voted(
+        &mut self,
+        now: Time,
+        voter: ControllerId,
+        asked: (LeaderEpoch, bool),
+        response: &m::VoteResponse,
+        fx: &mut Effects<RaftTimer>,
+    ) {
+        let Some((outcome, granted)) = messages::vote(response) else { return };
+        let is_useful = self.heed(now, outcome, fx);
+        let votes = match &mut self.state {
+            State::Prospective { votes, .. } if asked == (self.epoch, true) => votes,
+            State::Candidate { votes, .. } if asked == (self.epoch, false) => votes,
+            _ => return,
+        };
+        votes.note(voter, is_useful && granted);
+        self.count_votes(now, fx);
+    }
+
+    /// Whether the answer brought this replica on.
+    fn fetched(
+        &mut self,
+        now: Time,
+        from: Offset,
+        response: &m::FetchResponse,
+        fx: &mut Effects<RaftTimer>,
+    ) -> bool {
+        let Some((outcome, fetched, high_watermark)) = messages::fetched(response) else { return false };
+        let is_useful = self.heed(now, outcome, fx);
+        let leader = self.leader();
+        let follows = matches!(self.state, State::Follower { .. }) && outcome.leader == leader;
+        if !is_useful || !follows || from != self.log.end_offset() {
+            return false;
+        }
+        match fetched {
+            Fetched::Diverging(epoch, end) => self.truncate(now, (epoch, end), fx),
+            Fetched::Records(records) => {
+                if self.log.append_fetched(now, records, self.epoch).is_err() {
+                    return false;
+                }
+                if let Some(high_watermark) = high_watermark {
+                    self.log.advance_high_watermark(high_watermark);
+                }
+            }
+        }
+        let patience_ms = self.config.fetch_timeout_ms;
+        if let State::Follower { has_fetched, until, .. } = &mut self.state {
+            *has_fetched = true;
+            *until = now.plus_ms(patience_ms);
+        }
+        self.arm(fx);
+        true
+    }
+
+    fn truncate(&mut self, now: Time, diverging: (LeaderEpoch, Offset), fx: &mut Effects<RaftTimer>) {
+        if let Some(from) = self.log.truncate_to_divergence(now, diverging) {
+            fx.event(Event::MetadataTruncated { node: self.me, from, to: self.log.end_offset() });
+        }
+    }
+}
