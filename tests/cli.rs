@@ -34,7 +34,7 @@ fn a_run_ends_with_its_digest_and_is_the_same_twice() {
 fn what_cannot_be_done_is_said_with_exit_code_2() {
     check_refused(&[], "error: a command is missing");
     check_refused(&["run"], "error: a scenario file is missing");
-    check_refused(&["dance"], "error: cannot parse argument \"dance\": it is none of run, check, bench");
+    check_refused(&["dance"], "error: cannot parse argument \"dance\": it is none of run, check, bench, conformance");
     check_refused(&["run", DEFAULT, "--fast"], "error: invalid option '--fast'");
     check_refused(
         &["run", DEFAULT, "--for", "5"],
@@ -55,4 +55,22 @@ fn a_right_scenario_is_described() {
         Some("a scenario with 3 brokers, 1 topic, 1 producer, 2 consumers, 0 timed commands")
     );
     assert!(said.contains("topic orders: min.insync.replicas = 2, Kafka's default is 1"), "{said}");
+}
+
+#[test]
+fn a_recording_that_comes_out_otherwise_fails_the_conformance_run() {
+    assert_eq!(glassbroker(&["conformance"]).status.code(), Some(0));
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("vectors");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let vectors = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors");
+    for entry in std::fs::read_dir(vectors).expect("the vectors") {
+        let path = entry.expect("an entry").path();
+        let text = std::fs::read_to_string(&path).expect("text");
+        let altered = text.replacen("\"entries\":[[0,0]]", "\"entries\":[[0,1]]", 1);
+        std::fs::write(folder.join(path.file_name().expect("a name")), altered).expect("written");
+    }
+    let output = glassbroker(&["conformance", "--vectors", &folder.to_string_lossy()]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("60 cases    59 passed") && said.contains("expected"), "{said}");
 }

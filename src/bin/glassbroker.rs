@@ -1,11 +1,13 @@
-//! The command-line tool: runs a scenario without a page, checks one, measures the engine.
+//! The command-line tool: runs a scenario without a page, checks one, measures the engine, compares it with Kafka.
 //!
-//! Exit codes: 0 when it did what was asked, 2 when the arguments or a file are wrong.
+//! Exit codes: 0 when it did what was asked, 1 when a case of the vectors failed, 2 when the arguments or a file are
+//! wrong.
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
+use glassbroker::conformance::{self, ADAPTERS, ConformanceError};
 use glassbroker::kafka::time::Time;
 use glassbroker::lab::scenario::classroom_settings;
 use glassbroker::lab::session::{Options, Session};
@@ -17,18 +19,23 @@ const USAGE: &str = "\
 usage: glassbroker run FILE [--for 60s] [--seed N] [--strict]
        glassbroker check FILE
        glassbroker bench [FILE] [--for 60s]
+       glassbroker conformance [--vectors DIR]
 
 run     prints the narrative of a scenario and, last, the digest of the run
 check   says whether a scenario file is right, and where it departs from Kafka's defaults
 bench   measures events a second on a scenario (the default cluster without FILE)
+conformance  lives what Apache Kafka recorded again and says which cases come out as Kafka's
 
 --for   virtual time to run, such as 500ms, 60s, 5min (default 60s)
 --seed  instead of the scenario's seed
---strict  encode and decode every message on its way";
+--strict  encode and decode every message on its way
+--vectors  the folder of recordings (default tests/vectors)";
 
 const DEFAULT_SCENARIO: &str = include_str!("../../static/scenarios/default.toml");
 const DEFAULT_TIME: Time = Time::from_ms(60_000);
 const BENCH_RUNS: usize = 5;
+/// Failures of one file that are printed.
+const FIRST_FAILURES: usize = 3;
 
 fn main() -> ExitCode {
     match arguments()
@@ -36,6 +43,7 @@ fn main() -> ExitCode {
         .and_then(|arguments| work(&arguments))
     {
         Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Cases) => ExitCode::FAILURE,
         // Who reads has gone (`glassbroker run ... | head`): nothing is wrong.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
@@ -53,6 +61,10 @@ enum Failure {
     File(String, io::Error),
     #[error("{file}:{line}: {reason}")]
     Scenario { file: String, line: i32, reason: String },
+    #[error("{file}: {reason}")]
+    Vectors { file: String, reason: ConformanceError },
+    #[error("cases failed")]
+    Cases,
     #[error("{0}")]
     Output(#[from] io::Error),
 }
@@ -62,11 +74,13 @@ enum Task {
     Run,
     Check,
     Bench,
+    Conformance,
 }
 
 struct Arguments {
     task: Task,
     file: Option<String>,
+    vectors: String,
     until: Time,
     options: Options,
 }
@@ -74,13 +88,19 @@ struct Arguments {
 fn arguments() -> Result<Arguments, lexopt::Error> {
     let mut parser = lexopt::Parser::from_env();
     let mut task = None;
-    let mut arguments =
-        Arguments { task: Task::Help, file: None, until: DEFAULT_TIME, options: Options::default() };
+    let mut arguments = Arguments {
+        task: Task::Help,
+        file: None,
+        vectors: "tests/vectors".to_owned(),
+        until: DEFAULT_TIME,
+        options: Options::default(),
+    };
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => return Ok(Arguments { task: Task::Help, ..arguments }),
             Long("for") => arguments.until = parser.value()?.parse_with(duration)?,
             Long("seed") => arguments.options.seed = Some(parser.value()?.parse()?),
+            Long("vectors") => arguments.vectors = parser.value()?.string()?,
             Long("strict") => arguments.options.strict = true,
             Value(word) if task.is_none() => task = Some(word.parse_with(parse_task)?),
             Value(file) if arguments.file.is_none() => arguments.file = Some(file.string()?),
@@ -88,7 +108,7 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
         }
     }
     arguments.task = task.ok_or("a command is missing")?;
-    if arguments.file.is_none() && !matches!(arguments.task, Task::Bench) {
+    if arguments.file.is_none() && !matches!(arguments.task, Task::Bench | Task::Conformance) {
         return Err("a scenario file is missing".into());
     }
     Ok(arguments)
@@ -99,7 +119,8 @@ fn parse_task(word: &str) -> Result<Task, &'static str> {
         "run" => Ok(Task::Run),
         "check" => Ok(Task::Check),
         "bench" => Ok(Task::Bench),
-        _ => Err("it is none of run, check, bench"),
+        "conformance" => Ok(Task::Conformance),
+        _ => Err("it is none of run, check, bench, conformance"),
     }
 }
 
@@ -114,6 +135,7 @@ fn work(arguments: &Arguments) -> Result<(), Failure> {
         Task::Run => run(arguments, &mut out)?,
         Task::Check => check(arguments, &mut out)?,
         Task::Bench => bench(arguments, &mut out)?,
+        Task::Conformance => conformance(&arguments.vectors, &mut out)?,
     }
     Ok(out.flush()?)
 }
@@ -162,6 +184,24 @@ fn check(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
         writeln!(out, "{setting}")?;
     }
     Ok(())
+}
+
+/// Prints a line for each file of recordings, then the first failures.
+fn conformance(folder: &str, out: &mut impl Write) -> Result<(), Failure> {
+    let mut failures = Vec::new();
+    for (name, adapter) in ADAPTERS {
+        let file = format!("{folder}/{name}");
+        let text = std::fs::read_to_string(&file).map_err(|error| Failure::File(file.clone(), error))?;
+        let report = adapter(&text).map_err(|reason| Failure::Vectors { file, reason })?;
+        writeln!(out, "{name:<40} {:>5} cases {:>5} passed", report.cases, report.passed)?;
+        failures.extend(report.failures.into_iter().take(FIRST_FAILURES).map(|failure| (name, failure)));
+    }
+    for (name, failure) in &failures {
+        let conformance::Failure { place, expected, got } = failure;
+        writeln!(out, "{name}: {place}\n  expected {expected}\n  got      {got}")?;
+    }
+    out.flush()?;
+    if failures.is_empty() { Ok(()) } else { Err(Failure::Cases) }
 }
 
 /// The median of some runs of the same scenario.

@@ -236,3 +236,64 @@ impl RaftClient {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::client::{RaftDisk, RaftSetup};
+    use super::*;
+    use crate::kafka::config::BrokerConfig;
+    use crate::kafka::effects::{Channel, Effect};
+    use crate::kafka::protocol::Response;
+    use crate::kafka::random::Random;
+    use crate::kafka::types::Offset;
+
+    const VOTERS: [ControllerId; 3] = [ControllerId(101), ControllerId(102), ControllerId(103)];
+
+    /// Controller 102 as it starts on this disk.
+    fn voter(disk: RaftDisk) -> RaftClient {
+        let config = BrokerConfig::default().quorum;
+        let (me, random) = (VOTERS[1].into(), Random::stream(1, "test"));
+        let mut raft = RaftClient::new(RaftSetup { me, voters: VOTERS.into(), config, disk, random });
+        raft.start(Time::ZERO, &mut Effects::default());
+        raft
+    }
+
+    /// What it answers a candidate with an empty log.
+    fn asked(raft: &mut RaftClient, nominee: ControllerId, epoch: i32) -> (ErrorCode, bool) {
+        let (last_epoch, end_offset) = (LeaderEpoch(0), Offset::ZERO);
+        let ballot = Ballot { nominee, epoch: LeaderEpoch(epoch), last_epoch, end_offset, pre_vote: false };
+        let request = messages::vote_request(VOTERS[1], ballot).into();
+        let (from, channel) = (nominee.into(), Channel::Raft);
+        let id = RequestId { from, channel, connection: 1, correlation: 0 };
+        let mut fx = Effects::default();
+        assert!(raft.on_request(Time::from_ms(1), id, &request, &mut fx));
+        let answers = fx.into_vec().into_iter().find_map(|effect| match effect {
+            Effect::Respond { response, .. } => match &*response {
+                Response::Vote(vote) => messages::vote(vote),
+                _ => None,
+            },
+            _ => None,
+        });
+        let (outcome, granted) = answers.expect("a vote is answered");
+        (outcome.error, granted)
+    }
+
+    #[test]
+    fn a_vote_outlives_the_process_that_gave_it_r_ctrl_4() {
+        let mut raft = voter(RaftDisk::default());
+        assert_eq!(asked(&mut raft, VOTERS[0], 1), (ErrorCode::None, true));
+        assert_eq!(asked(&mut raft, VOTERS[2], 1), (ErrorCode::None, false));
+        let mut raft = voter(raft.into_disk());
+        assert_eq!(asked(&mut raft, VOTERS[2], 1), (ErrorCode::None, false));
+        assert_eq!(asked(&mut raft, VOTERS[0], 1), (ErrorCode::None, true), "the same again");
+        assert_eq!(asked(&mut raft, VOTERS[2], 2), (ErrorCode::None, true), "another epoch");
+        assert_eq!(asked(&mut raft, VOTERS[0], 1), (ErrorCode::FencedLeaderEpoch, false));
+    }
+
+    #[test]
+    fn a_stranger_gets_no_vote() {
+        let mut raft = voter(RaftDisk::default());
+        assert_eq!(asked(&mut raft, ControllerId(104), 1), (ErrorCode::InvalidRequest, false));
+        assert_eq!(asked(&mut raft, VOTERS[0], 0), (ErrorCode::InvalidRequest, false), "no candidacy");
+    }
+}
