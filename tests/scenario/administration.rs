@@ -320,3 +320,34 @@ fn a_write_that_waits_for_a_topic_that_is_deleted_is_answered() {
         matches!(event, Event::BatchRetried { error: ErrorCode::UnknownTopicOrPartition, .. })
     });
 }
+
+#[test]
+fn a_consumer_that_may_create_topics_brings_a_deleted_one_back_and_reads_on_there() {
+    let mut c = three_replicas(10, &[]);
+    c.consumer("a", "g", &["t"], &["poll", "commit"], &[("auto.offset.reset", "earliest")]);
+    c.until_event("g has committed", 20_000, |event| matches!(event, Event::CommitConfirmed { .. }));
+    c.give(Command::DeleteTopic("t".into()));
+    c.until_event(
+        "its metadata request creates it (R-PLACE-8)",
+        30_000,
+        |event| matches!(event, Event::TopicCreated { topic, .. } if topic.as_str() == "t"),
+    );
+    c.run_ms(5_000);
+    c.send("p", 3);
+    c.until_event(
+        "the consumer reads the new topic",
+        400_000,
+        |event| matches!(event, Event::Polled { tp: p, from: Offset(0), .. } if *p == tp("t-0")),
+    );
+}
+
+#[test]
+fn a_consumer_finds_new_partitions_when_its_metadata_is_old() {
+    let mut c = cluster(3).topic("t", 1, 3, &[]);
+    c.consumer("a", "g", &["t"], &["poll"], &[("metadata.max.age.ms", "10000")]);
+    c.until_event("a has t-0", 30_000, |event| matches!(event, Event::PartitionsAssigned { .. }));
+    c.give(Command::AddPartitions { topic: "t".into(), count: 2 });
+    c.until_event("a has t-1 too", 30_000, |event| {
+        matches!(event, Event::PartitionsAssigned { partitions, .. } if partitions.contains(&tp("t-1")))
+    });
+}
