@@ -34,7 +34,10 @@ fn a_run_ends_with_its_digest_and_is_the_same_twice() {
 fn what_cannot_be_done_is_said_with_exit_code_2() {
     check_refused(&[], "error: a command is missing");
     check_refused(&["run"], "error: a scenario file is missing");
-    check_refused(&["dance"], "error: cannot parse argument \"dance\": it is none of run, check, bench, conformance");
+    check_refused(
+        &["dance"],
+        "error: cannot parse argument \"dance\": it is none of run, check, bench, conformance",
+    );
     check_refused(&["run", DEFAULT, "--fast"], "error: invalid option '--fast'");
     check_refused(
         &["run", DEFAULT, "--for", "5"],

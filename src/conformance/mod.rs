@@ -5,12 +5,17 @@
 //!
 //! | file | what is compared | left out |
 //! | --- | --- | --- |
+//! | 02 group coordinator | hash, absolute value, partition of each count | nothing |
 //! | 03 record batches | bytes where the file calls them exact, else every field; checksums, errors, sizes, sequences | nothing |
+//! | 07a replica placement | replica lists, the bounds of the draws, the refusal | nothing |
+//! | 07b leader election | whether a record is written, the partition afterwards | nothing |
+//! | 07c controller | answers, every partition after each step, brokers fenced and stopping | nothing |
 //! | 08a producer state | outcome of each step, producers, offsets | nothing |
 //! | 08b transactions | offsets, segments, and what each fetch returns and shows | nothing |
 //! | 08c leader epochs | entries after each step, answers | nothing |
 //! | 08d compaction | every batch and record that each cleaning leaves, and its segment | nothing |
 //! | 08e segments | outcome of each step, segments with their sizes, offsets, lookups by time | nothing |
+//! | 12 replication | answers, requests for other in-sync sets, the leader's state after each step | nothing |
 //!
 //! **Invariant:** a field that an adapter does not know is an error, so nothing in a file goes unread by accident.
 
@@ -22,6 +27,12 @@ mod transactions;
 mod leader_epochs;
 mod compaction;
 mod segments;
+mod coordinator;
+mod placement;
+mod partition;
+mod election;
+mod controller;
+mod replication;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -33,13 +44,18 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 pub type Adapter = fn(&str) -> Result<Report, ConformanceError>;
 
 /// Each file by its name, with what runs it.
-pub const ADAPTERS: [(&str, Adapter); 6] = [
+pub const ADAPTERS: [(&str, Adapter); 11] = [
+    ("02_group_coordinator_partition.json", coordinator::run),
     ("03_record_batches.json", record_batches::run),
+    ("07a_replica_placement.json", placement::run),
+    ("07b_leader_election.json", election::run),
+    ("07c_controller_scripts.json", controller::run),
     ("08a_producer_state.json", producer_state::run),
     ("08b_transactions_lso.json", transactions::run),
     ("08c_leader_epochs.json", leader_epochs::run),
     ("08d_compaction.json", compaction::run),
     ("08e_segments_retention.json", segments::run),
+    ("12_replication_isr_hw.json", replication::run),
 ];
 
 /// A file that is not what the adapter knows.
@@ -68,6 +84,12 @@ pub struct Failure {
     pub place: String,
     pub expected: String,
     pub got: String,
+}
+
+impl Failure {
+    fn within(self, case: &str) -> Failure {
+        Failure { place: format!("{case}: {}", self.place), ..self }
+    }
 }
 
 impl Report {
@@ -109,6 +131,8 @@ struct Header {
     counts: BTreeMap<String, i64>,
     /// Only in the file of record batches.
     corrupt_base_hex: Option<values::Hex>,
+    /// Only in the file of coordinators' partitions.
+    partition_counts: Option<Vec<i32>>,
 }
 
 fn parse<T: DeserializeOwned>(text: &str) -> Result<T, ConformanceError> {

@@ -20,6 +20,14 @@ pub enum ChangeReason {
     UncleanShutdown,
     /// The leader asked for it (AlterPartition).
     LeaderRequest,
+    /// A broker said that it is about to stop (R-REPL-55).
+    ControlledShutdown,
+    /// Back to the first replica of the list: asked for, or found by the periodic check (R-REPL-44, 49).
+    PreferredElection,
+    /// Anybody rather than nobody: asked for, or found by the periodic check (R-REPL-43, 49).
+    UncleanElection,
+    /// Somebody moved the partition to other replicas (R-REPL-58).
+    Reassignment,
     /// A controller that is no longer active decided it; its successor found it in the log.
     EarlierController,
 }
@@ -187,10 +195,27 @@ pub enum Event {
     BrokerUnfenced {
         broker: BrokerId,
     },
+    /// A broker is about to stop and gives its leaderships away (R-REPL-55).
+    ShutdownBegun {
+        broker: BrokerId,
+    },
+    /// A broker that wants to stop is fenced and may end its process (R-REPL-54).
+    ShutdownGranted {
+        broker: BrokerId,
+    },
     TopicCreated {
         topic: Topic,
         partitions: i32,
         replication_factor: i32,
+    },
+    /// A topic has `to` partitions where it had `from` (R-PLACE-7).
+    PartitionsAdded {
+        topic: Topic,
+        from: i32,
+        to: i32,
+    },
+    TopicDeleted {
+        topic: Topic,
     },
     ConfigChanged {
         topic: Topic,
@@ -205,7 +230,16 @@ pub enum Event {
         leader_epoch: LeaderEpoch,
         partition_epoch: PartitionEpoch,
         isr: Vec<BrokerId>,
+        /// It may lack records that were committed (R-REPL-43).
+        unclean: bool,
         reason: ChangeReason,
+    },
+    /// A reassignment begins, changes or ends (R-REPL-58, 59).
+    ReplicasChanged {
+        tp: TopicPartition,
+        replicas: Vec<BrokerId>,
+        adding: Vec<BrokerId>,
+        removing: Vec<BrokerId>,
     },
     IsrShrunk {
         tp: TopicPartition,
@@ -243,6 +277,12 @@ pub enum Event {
         tp: TopicPartition,
         leader_epoch: LeaderEpoch,
         leader: BrokerId,
+    },
+    /// A replica is not on this broker any more: its topic was deleted, or the partition moved away (R-PLACE-9,
+    /// R-REPL-59).
+    ReplicaDeleted {
+        broker: BrokerId,
+        tp: TopicPartition,
     },
     /// The leader took a batch into its log.
     Appended {
@@ -356,6 +396,11 @@ pub enum Event {
     },
     /// Nobody had used a committed offset for offsets.retention.minutes (R-GRP-40).
     OffsetExpired {
+        group: GroupId,
+        tp: TopicPartition,
+    },
+    /// The topic of a committed offset is gone (R-PLACE-9).
+    OffsetDropped {
         group: GroupId,
         tp: TopicPartition,
     },

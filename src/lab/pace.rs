@@ -271,6 +271,10 @@ pub fn ends_a_wait(event: &Event, stops_at: StopsAt) -> bool {
         Event::Process { .. }
             | Event::BrokerFenced { .. }
             | Event::BrokerUnfenced { .. }
+            | Event::ShutdownBegun { .. }
+            | Event::PartitionsAdded { .. }
+            | Event::TopicDeleted { .. }
+            | Event::ReplicasChanged { .. }
             | Event::LeaderElected { .. }
             | Event::IsrShrunk { .. }
             | Event::IsrExpanded { .. }

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use crate::client::consumer::ConsumerSpec;
 use crate::client::producer::ProducerSpec;
+use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::types::{BrokerId, ClientName, ControllerId, Topic};
+use crate::kafka::types::{BrokerId, ClientName, ControllerId, Topic, TopicPartition};
 
 /// A process as a command names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,6 +29,8 @@ pub enum Command {
     },
     /// kill -9.
     Kill(Target),
+    /// SIGTERM: the broker gives its leaderships away and ends when the controller lets it.
+    Stop(BrokerId),
     /// Starts a dead broker again with the data it had.
     Start(Target),
     /// The process stands still and its connections stay open (SIGSTOP, a long GC pause).
@@ -57,6 +60,25 @@ pub enum Command {
         replication_factor: i16,
         config: BTreeMap<String, String>,
     },
+    /// New partitions beside those there are.
+    AddPartitions {
+        topic: Topic,
+        /// How many there are then.
+        count: i32,
+    },
+    DeleteTopic(Topic),
+    ElectLeader {
+        kind: ElectionType,
+        /// `None`: of every partition.
+        partition: Option<TopicPartition>,
+    },
+    /// Moves a partition to other brokers, the first of them preferred as leader.
+    Reassign {
+        partition: TopicPartition,
+        replicas: Vec<BrokerId>,
+    },
+    /// Back to the replicas there were before.
+    CancelReassignment(TopicPartition),
     /// `None` deletes the topic's own value.
     SetTopicConfig {
         topic: Topic,

@@ -23,6 +23,7 @@ impl World {
         match command {
             Command::AddBroker { broker, .. } => self.check_new_broker(*broker),
             Command::Kill(target) => self.check_alive(target, "is not running"),
+            Command::Stop(broker) => self.check_running(&Target::Broker(*broker)),
             Command::Start(target) => self.check_startable(target),
             Command::Freeze(target) => self.check_running(target),
             Command::Thaw(target) => self.check_frozen(target),
@@ -47,6 +48,11 @@ impl World {
             Command::Crash(name) => self.check_alive(&Target::Client(name.clone()), "has ended"),
             Command::CreateTopic { config, .. } => config.keys().try_for_each(|key| check_has_effect(key)),
             Command::SetTopicConfig { key, .. } => check_has_effect(key),
+            Command::AddPartitions { .. }
+            | Command::DeleteTopic(_)
+            | Command::ElectLeader { .. }
+            | Command::Reassign { .. }
+            | Command::CancelReassignment(_) => Ok(()),
         }
     }
 
@@ -88,6 +94,11 @@ impl World {
                 self.start_broker(broker);
             }
             Command::Kill(target) => self.with_node(&target, |world, node| world.kill(node, Act::Killed)),
+            Command::Stop(broker) => self.tell_node(broker.into(), |machine, now, fx| {
+                if let Machine::Broker(broker) = machine {
+                    part(fx, |fx| broker.stop(now, fx));
+                }
+            }),
             Command::Start(target) => self.with_node(&target, World::restart),
             Command::Freeze(target) => self.with_node(&target, World::freeze),
             Command::Thaw(target) => self.with_node(&target, World::thaw),
@@ -129,6 +140,19 @@ impl World {
             }
             Command::SetTopicConfig { topic, key, value } => {
                 self.administrate(text, Operation::AlterTopicConfig { topic, key, value });
+            }
+            Command::AddPartitions { topic, count } => {
+                self.administrate(text, Operation::AddPartitions { topic, count });
+            }
+            Command::DeleteTopic(topic) => self.administrate(text, Operation::DeleteTopic(topic)),
+            Command::ElectLeader { kind, partition } => {
+                self.administrate(text, Operation::ElectLeader { kind, partition });
+            }
+            Command::Reassign { partition, replicas } => {
+                self.administrate(text, Operation::Reassign { partition, replicas: Some(replicas) });
+            }
+            Command::CancelReassignment(partition) => {
+                self.administrate(text, Operation::Reassign { partition, replicas: None });
             }
         }
     }
@@ -194,8 +218,17 @@ impl World {
         name: &ClientName,
         tell: impl FnOnce(&mut Machine, Time, &mut Effects<super::process::Timer>),
     ) {
+        if let Some(node) = self.node_of(name) {
+            self.tell_node(node, tell);
+        }
+    }
+
+    fn tell_node(
+        &mut self,
+        node: NodeId,
+        tell: impl FnOnce(&mut Machine, Time, &mut Effects<super::process::Timer>),
+    ) {
         let now = self.now;
-        let Some(node) = self.node_of(name) else { return };
         let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) else { return };
         if let ProcessState::Running(machine) = &mut process.state {
             let mut fx = Effects::default();

@@ -1,7 +1,6 @@
 //! Records of `__consumer_offsets` and the partition that keeps a group, byte for byte.
 
 use bytes::Bytes;
-use glassbroker::kafka::group::{java_hash, partition_for};
 use glassbroker::kafka::protocol::coordinator_records::{
     GroupMetadataValue, MemberMetadata, OffsetCommitValue, RecordKey,
 };
@@ -128,17 +127,4 @@ fn a_record_that_kafka_could_not_have_written_is_refused_with_its_place() {
     };
     check(&[0, 9], "OffsetCommitValue: version 9 is unknown at byte 2");
     check(&[0, 4, 0], "OffsetCommitValue: 8 bytes wanted, 1 left at byte 2");
-}
-
-#[test]
-fn the_partition_of_a_group_is_kafkas_r_grp_1() {
-    let vectors = vectors(include_str!("../vectors/group_coordinator_partition.json"));
-    let counts = vectors["header"]["partition_counts"].as_array().expect("counts");
-    for case in vectors["cases"].as_array().expect("cases") {
-        let id = text(&case["id"]);
-        assert_eq!(i64::from(java_hash(&id)), int(&case["hash_code"]), "{id}");
-        for (count, partition) in counts.iter().zip(case["partitions"].as_array().expect("partitions")) {
-            assert_eq!(i64::from(partition_for(&id, int(count) as i32)), int(partition), "{id} of {count}");
-        }
-    }
 }

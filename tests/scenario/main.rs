@@ -4,6 +4,7 @@
 mod dsl;
 mod invariants;
 
+mod administration;
 mod bad_input;
 mod connections;
 mod delivery;

@@ -75,6 +75,11 @@ impl AlterPartitionManager {
         true
     }
 
+    /// The partition is not here any more.
+    pub fn forget(&mut self, tp: &TopicPartition) {
+        self.pending.remove(tp);
+    }
+
     pub fn wake(&mut self) {
         self.resting = false;
     }
@@ -143,15 +148,10 @@ impl Broker {
                     replicas.isr_committed(tp, isr, answer.partition_epoch, step);
                 });
             }
-            ErrorCode::OperationNotAttempted | ErrorCode::IneligibleReplica => self.replicas.isr_reverted(tp),
-            // The metadata log will say what is right.
-            ErrorCode::UnknownTopicOrPartition
-            | ErrorCode::UnknownTopicId
-            | ErrorCode::FencedLeaderEpoch
-            | ErrorCode::InvalidUpdateVersion
-            | ErrorCode::InvalidRequest
-            | ErrorCode::NewLeaderElected => {}
-            _ => {
+            error => {
+                if !self.replicas.isr_refused(tp, error) {
+                    return;
+                }
                 self.alter_partition.pending.insert(tp.clone(), pending);
                 self.rest(now, fx);
             }
@@ -176,6 +176,8 @@ mod tests {
         let me = BrokerId(1);
         let registration = |epoch: i32| PartitionRegistration {
             replicas: vec![me, BrokerId(2)],
+            removing: Vec::new(),
+            adding: Vec::new(),
             isr: vec![me, BrokerId(2)],
             elr: Vec::new(),
             last_known_elr: Vec::new(),

@@ -2,6 +2,8 @@
 //!
 //! Mirrors `CoordinatorRuntime` and `CoordinatorLoader` (R-GRP-3, 4).
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 
 use super::admin::OFFSETS_TOPIC;
@@ -12,7 +14,7 @@ use crate::kafka::group::{Append, GroupEffects, GroupTimer, LogRecord};
 use crate::kafka::protocol::Request;
 use crate::kafka::record::{BatchBuilder, NewRecord};
 use crate::kafka::time::Time;
-use crate::kafka::types::{ClientName, LeaderEpoch, Offset, Topic, TopicPartition};
+use crate::kafka::types::{ClientName, LeaderEpoch, Offset, Topic, TopicId, TopicPartition};
 
 /// A replay from the page cache: a moment, and a millisecond more for each thousand records.
 fn load_time_ms(records: i64) -> i64 {
@@ -101,6 +103,17 @@ impl Broker {
         }
         let mut group_fx = GroupEffects::default();
         self.groups.on_high_watermark(now, tp.partition, high_watermark, &mut group_fx);
+        self.carry_out(now, group_fx, fx);
+    }
+
+    pub(super) fn on_topics_deleted(
+        &mut self,
+        now: Time,
+        deleted: &BTreeMap<TopicId, Topic>,
+        fx: &mut Effects<BrokerTimer>,
+    ) {
+        let mut group_fx = GroupEffects::default();
+        self.groups.on_topics_deleted(now, deleted, &mut group_fx);
         self.carry_out(now, group_fx, fx);
     }
 

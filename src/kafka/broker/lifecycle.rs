@@ -1,6 +1,6 @@
 //! Registration and heartbeats: how a broker comes to be part of the cluster, and stays it.
 //!
-//! Mirrors `BrokerLifecycleManager` (R-REPL-51, 52, 57).
+//! Mirrors `BrokerLifecycleManager` (R-REPL-51, 52, 54 to 57).
 
 use kafka_protocol::messages::broker_registration_request::{Feature, Listener};
 use kafka_protocol::messages::{
@@ -23,6 +23,9 @@ pub enum BrokerState {
     /// Caught up; waits to be unfenced.
     Recovery,
     Running,
+    /// Wants to stop, and waits for the controller to give its leaderships away (R-REPL-55).
+    PendingControlledShutdown,
+    ShuttingDown,
 }
 
 #[derive(Clone, Debug)]
@@ -30,15 +33,27 @@ pub struct Lifecycle {
     state: BrokerState,
     /// -1 until registered.
     epoch: BrokerEpoch,
-}
-
-impl Default for Lifecycle {
-    fn default() -> Self {
-        Lifecycle { state: BrokerState::Starting, epoch: BrokerEpoch(-1) }
-    }
+    /// The epoch of this broker's earlier life, if that ended in order; else -1 (R-REPL-56).
+    previous_epoch: BrokerEpoch,
+    /// The controller has answered a heartbeat that asked for a shutdown.
+    shutdown_answered: bool,
 }
 
 impl Lifecycle {
+    pub fn new(clean_shutdown: Option<BrokerEpoch>) -> Lifecycle {
+        Lifecycle {
+            state: BrokerState::Starting,
+            epoch: BrokerEpoch(-1),
+            previous_epoch: clean_shutdown.unwrap_or(BrokerEpoch(-1)),
+            shutdown_answered: false,
+        }
+    }
+
+    /// What the clean-shutdown file says when the process is gone.
+    pub fn clean_shutdown(&self) -> Option<BrokerEpoch> {
+        (self.state == BrokerState::ShuttingDown).then_some(self.epoch)
+    }
+
     pub fn state(&self) -> BrokerState {
         self.state
     }
@@ -54,6 +69,10 @@ impl Lifecycle {
 
 /// Heartbeats follow faster while a broker starts.
 const STARTING_HEARTBEAT_MS: i64 = 10;
+/// The second heartbeat of a broker that wants to stop comes soon, as most shutdowns are granted quickly.
+const SHUTDOWN_HEARTBEAT_MS: i64 = 50;
+/// How long a broker waits for the controller before it stops all the same.
+const SHUTDOWN_TIMEOUT_MS: i64 = 5 * 60 * 1000;
 
 /// A broker's one log directory.
 fn log_directory(incarnation_of: i32) -> Uuid {
@@ -68,7 +87,8 @@ impl Broker {
                 .with_broker_id(self.id.0.into())
                 .with_broker_epoch(self.lifecycle.epoch.0)
                 .with_current_metadata_offset(self.image.next_offset.0 - 1)
-                .with_want_fence(self.lifecycle.state == BrokerState::Starting);
+                .with_want_fence(self.lifecycle.state == BrokerState::Starting)
+                .with_want_shut_down(self.lifecycle.state == BrokerState::PendingControlledShutdown);
             self.ask_controller(now, Channel::Lifecycle, request, Purpose::Heartbeat, fx);
         } else {
             let request = self.registration();
@@ -91,7 +111,7 @@ impl Broker {
             .with_features(vec![metadata_version])
             .with_rack(self.rack.clone().map(Into::into))
             .with_log_dirs(vec![log_directory(self.id.0)])
-            .with_previous_broker_epoch(-1)
+            .with_previous_broker_epoch(self.lifecycle.previous_epoch.0)
     }
 
     pub(super) fn registered(
@@ -124,10 +144,41 @@ impl Broker {
                     wait_ms = STARTING_HEARTBEAT_MS;
                 }
                 BrokerState::Recovery if !response.is_fenced => self.lifecycle.state = BrokerState::Running,
-                BrokerState::Recovery | BrokerState::Running => {}
+                BrokerState::PendingControlledShutdown if response.should_shut_down => {
+                    return self.shut_down(fx);
+                }
+                BrokerState::PendingControlledShutdown if !self.lifecycle.shutdown_answered => {
+                    self.lifecycle.shutdown_answered = true;
+                    wait_ms = SHUTDOWN_HEARTBEAT_MS;
+                }
+                BrokerState::Recovery
+                | BrokerState::Running
+                | BrokerState::PendingControlledShutdown
+                | BrokerState::ShuttingDown => {}
             }
         }
         self.communicate_in(now, wait_ms, fx);
+    }
+
+    /// SIGTERM: gives the leaderships away first, if the broker is in service (R-REPL-55).
+    pub fn stop(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
+        match self.lifecycle.state {
+            BrokerState::Running if self.config.controlled_shutdown => {
+                self.lifecycle.state = BrokerState::PendingControlledShutdown;
+                self.replicas.begin_controlled_shutdown();
+                fx.set_timer(BrokerTimer::ShutDown, now.plus_ms(SHUTDOWN_TIMEOUT_MS));
+                self.communicate(now, fx);
+            }
+            BrokerState::PendingControlledShutdown | BrokerState::ShuttingDown => {}
+            BrokerState::Starting | BrokerState::Recovery | BrokerState::Running => self.shut_down(fx),
+        }
+    }
+
+    /// Everything is written to disk, and then the file that says so.
+    pub(super) fn shut_down(&mut self, fx: &mut Effects<BrokerTimer>) {
+        self.replicas.checkpoint();
+        self.lifecycle.state = BrokerState::ShuttingDown;
+        fx.exit();
     }
 
     pub(super) fn communicate_in(&self, now: Time, wait_ms: i64, fx: &mut Effects<BrokerTimer>) {

@@ -2,7 +2,7 @@
 //!
 //! Mirrors `MetadataLoader` and `BrokerMetadataPublisher` (R-CTRL-1, 8).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::process::Broker;
@@ -10,19 +10,22 @@ use super::timer::BrokerTimer;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::Effects;
 use crate::kafka::protocol::metadata_records::{ConfigResource, MetadataRecord};
+use crate::kafka::replication::Partition;
 use crate::kafka::time::Time;
-use crate::kafka::types::{Topic, TopicPartition};
+use crate::kafka::types::{Topic, TopicId, TopicPartition};
 
 /// What a run of metadata records touched.
 #[derive(Default)]
 struct Delta {
     partitions: BTreeSet<TopicPartition>,
+    deleted: BTreeMap<TopicId, Topic>,
     /// Topics whose effective config may have changed.
     configs: BTreeSet<Topic>,
     all_configs: bool,
 }
 
 impl Delta {
+    /// Takes a record down that is about to be replayed.
     fn note(&mut self, record: &MetadataRecord, image: &ClusterImage) {
         let mut changed = |id, number| {
             self.partitions.extend(image.topic_name(id).map(|name| TopicPartition::new(name, number)));
@@ -30,6 +33,9 @@ impl Delta {
         match record {
             MetadataRecord::Partition(record) => changed(record.topic_id, record.partition),
             MetadataRecord::PartitionChange(change) => changed(change.topic_id, change.partition),
+            MetadataRecord::RemoveTopic { id } => {
+                self.deleted.extend(image.topic_name(*id).map(|name| (*id, name.clone())));
+            }
             MetadataRecord::Config { resource: ConfigResource::Topic, name, .. } => {
                 self.configs.insert(Topic::new(name));
             }
@@ -51,8 +57,8 @@ impl Broker {
         for (_, record) in &records {
             match record {
                 Some(record) => {
-                    image.replay(record);
                     delta.note(record, image);
+                    image.replay(record);
                 }
                 None => image.skip_control_record(),
             }
@@ -64,12 +70,16 @@ impl Broker {
     /// registered: one that starts again within its session takes up what the log says of its earlier life.
     fn publish(&mut self, now: Time, delta: Delta, fx: &mut Effects<BrokerTimer>) {
         let image = self.image.clone();
+        self.delete_replicas(now, &delta, fx);
         for tp in &delta.partitions {
             if let Some(registration) = image.partition(tp)
                 && registration.replicas.contains(&self.id)
             {
                 self.with_replicas(now, fx, |replicas, step| replicas.apply(tp, registration, step));
             }
+        }
+        if !delta.deleted.is_empty() {
+            self.on_topics_deleted(now, &delta.deleted, fx);
         }
         if !delta.all_configs && delta.configs.is_empty() {
             return;
@@ -78,6 +88,21 @@ impl Broker {
         let here: Vec<_> = self.replicas.partitions().map(|p| p.tp.clone()).filter(concerned).collect();
         for tp in here {
             self.with_replicas(now, fx, |replicas, step| replicas.apply_config(&tp, step.image));
+        }
+    }
+
+    /// Replicas of topics that are gone, and of partitions that moved to other brokers (R-PLACE-9, R-REPL-59).
+    fn delete_replicas(&mut self, now: Time, delta: &Delta, fx: &mut Effects<BrokerTimer>) {
+        let gone = |partition: &Partition| {
+            let tp = &partition.tp;
+            let moved = || self.image.partition(tp).is_some_and(|known| !known.replicas.contains(&self.id));
+            delta.deleted.contains_key(&partition.topic_id) || (delta.partitions.contains(tp) && moved())
+        };
+        let gone: Vec<TopicPartition> =
+            self.replicas.partitions().filter(|partition| gone(partition)).map(|p| p.tp.clone()).collect();
+        for tp in gone {
+            self.alter_partition.forget(&tp);
+            self.with_replicas(now, fx, |replicas, step| replicas.delete(&tp, step));
         }
     }
 }

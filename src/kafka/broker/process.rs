@@ -18,7 +18,7 @@ use crate::kafka::controller::not_controller;
 use crate::kafka::effects::{Channel, Effect, Effects, Input, Peer, RequestId};
 use crate::kafka::group::{GroupConfig, GroupCoordinator};
 use crate::kafka::network_client::{NetworkClient, NetworkConfig, NetworkEvent};
-use crate::kafka::protocol::{ApiKey, Request, Response};
+use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
 use crate::kafka::raft::{RaftClient, RaftDisk, RaftSetup, RaftTimer};
 use crate::kafka::random::Random;
 use crate::kafka::replication::fetcher::Asked;
@@ -104,7 +104,7 @@ impl Broker {
             image: Rc::new(ClusterImage::default()),
             network: NetworkClient::new(name, network, Random::stream(seed, "network")),
             to_controller: ControllerQueues::default(),
-            lifecycle: Lifecycle::default(),
+            lifecycle: Lifecycle::new(disk.clean_shutdown),
             replicas: ReplicaManager::new(id, config.clone(), disk),
             groups: GroupCoordinator::new(id, group_config, Random::stream(seed, "member ids")),
             alter_partition: AlterPartitionManager::default(),
@@ -150,7 +150,8 @@ impl Broker {
 
     /// What stays when the process is gone.
     pub fn into_disk(self) -> Disk {
-        self.replicas.into_disk()
+        let clean_shutdown = self.lifecycle.clean_shutdown();
+        Disk { clean_shutdown, ..self.replicas.into_disk() }
     }
 
     pub fn handle(&mut self, now: Time, input: Input<BrokerTimer>, fx: &mut Effects<BrokerTimer>) {
@@ -192,6 +193,7 @@ impl Broker {
                 }
             }
             BrokerTimer::Communicate => self.communicate(now, fx),
+            BrokerTimer::ShutDown => self.shut_down(fx),
             BrokerTimer::Raft(timer) => self.with_raft(now, fx, |raft, fx| raft.on_timer(now, timer, fx)),
             BrokerTimer::FindController => self.flush_all(now, fx),
             BrokerTimer::Operation(id) => {
@@ -250,7 +252,13 @@ impl Broker {
                 let response = self.init_producer_id(now, request, fx);
                 fx.respond(id, response);
             }
-            Request::CreateTopics(_) | Request::IncrementalAlterConfigs(_) => {
+            Request::CreateTopics(_)
+            | Request::DeleteTopics(_)
+            | Request::CreatePartitions(_)
+            | Request::IncrementalAlterConfigs(_)
+            | Request::ElectLeaders(_)
+            | Request::AlterPartitionReassignments(_)
+            | Request::ListPartitionReassignments(_) => {
                 self.forward(now, id, client, request.clone(), fx);
             }
             Request::AlterPartition(_)
@@ -361,7 +369,7 @@ impl Broker {
             Notice::IsrWanted { tp } => {
                 let Some(partition) = self.replicas.partition(&tp) else { return };
                 if !self.alter_partition.submit(self.id, self.lifecycle.epoch(), partition, fx) {
-                    self.replicas.isr_reverted(&tp);
+                    self.replicas.isr_refused(&tp, ErrorCode::OperationNotAttempted);
                 }
             }
             Notice::HighWatermark { tp, offset } => self.on_offsets_committed(now, &tp, offset, fx),
@@ -401,6 +409,11 @@ const BROKER_APIS: &[ApiKey] = &[
     ApiKey::SyncGroup,
     ApiKey::ApiVersions,
     ApiKey::CreateTopics,
+    ApiKey::DeleteTopics,
     ApiKey::InitProducerId,
+    ApiKey::CreatePartitions,
+    ApiKey::ElectLeaders,
     ApiKey::IncrementalAlterConfigs,
+    ApiKey::AlterPartitionReassignments,
+    ApiKey::ListPartitionReassignments,
 ];

@@ -11,6 +11,8 @@ pub enum BrokerTimer {
     Network(NetworkTimer),
     /// The next registration attempt or heartbeat is due.
     Communicate,
+    /// The controller has let this broker wait too long with its shutdown.
+    ShutDown,
     Raft(RaftTimer),
     /// The active controller is looked for again.
     FindController,

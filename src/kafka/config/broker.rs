@@ -14,6 +14,12 @@ pub const BROKER_KEYS: &[Key] = &[
         doc: "Whether a client that asks for an unknown topic has it created.",
     },
     Key {
+        name: "auto.leader.rebalance.enable",
+        default: "true",
+        kind: Kind::Boolean,
+        doc: "Whether leaders move back to the first replica of their partition by themselves.",
+    },
+    Key {
         name: "broker.heartbeat.interval.ms",
         default: "2000",
         kind: Kind::int_from(1),
@@ -24,6 +30,12 @@ pub const BROKER_KEYS: &[Key] = &[
         default: "9000",
         kind: Kind::int_from(1),
         doc: "A broker that is silent for longer is fenced.",
+    },
+    Key {
+        name: "controlled.shutdown.enable",
+        default: "true",
+        kind: Kind::Boolean,
+        doc: "Whether a broker that is stopped gives its leaderships away first.",
     },
     Key {
         name: "controller.quorum.election.backoff.max.ms",
@@ -62,6 +74,12 @@ pub const BROKER_KEYS: &[Key] = &[
         doc: "Replicas of a topic that is created without saying how many.",
     },
     Key {
+        name: "delete.topic.enable",
+        default: "true",
+        kind: Kind::Boolean,
+        doc: "Whether topics can be deleted.",
+    },
+    Key {
         name: "group.initial.rebalance.delay.ms",
         default: "3000",
         kind: Kind::int_from(0),
@@ -84,6 +102,12 @@ pub const BROKER_KEYS: &[Key] = &[
         default: "6000",
         kind: Kind::int_from(1),
         doc: "The shortest session.timeout.ms a member may ask for.",
+    },
+    Key {
+        name: "leader.imbalance.check.interval.seconds",
+        default: "300",
+        kind: Kind::long_from(1),
+        doc: "How often the controller looks for leaders that are not the first replica of their partition.",
     },
     Key {
         name: "min.insync.replicas",
@@ -163,16 +187,24 @@ pub const BROKER_KEYS: &[Key] = &[
         kind: Kind::int_from(1),
         doc: "How long a broker waits for an answer of another node.",
     },
+    Key {
+        name: "unclean.leader.election.enable",
+        default: "false",
+        kind: Kind::Boolean,
+        doc: "The cluster's value for topics that set none of their own.",
+    },
+    Key {
+        name: "unclean.leader.election.interval.ms",
+        default: "300000",
+        kind: Kind::long_from(1),
+        doc: "How often the controller looks for partitions without a leader that may have an unclean one.",
+    },
 ];
 
 /// Broker configs that Kafka knows and that have no effect here yet.
 pub const BROKER_NOT_MODELLED: &[&str] = &[
-    "auto.leader.rebalance.enable",
     "compression.type",
-    "controlled.shutdown.enable",
-    "delete.topic.enable",
     "fetch.max.bytes",
-    "leader.imbalance.check.interval.seconds",
     "log.cleaner.backoff.ms",
     "log.cleanup.policy",
     "log.flush.interval.messages",
@@ -190,7 +222,6 @@ pub const BROKER_NOT_MODELLED: &[&str] = &[
     "replica.selector.class",
     "transaction.state.log.num.partitions",
     "transaction.state.log.replication.factor",
-    "unclean.leader.election.enable",
 ];
 
 /// `controller.quorum.*` (`QuorumConfig`).
@@ -207,6 +238,12 @@ pub struct QuorumConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokerConfig {
     pub auto_create_topics: bool,
+    pub auto_leader_rebalance: bool,
+    pub controlled_shutdown: bool,
+    pub delete_topics: bool,
+    pub leader_imbalance_check_interval_ms: i64,
+    pub unclean_leader_election: bool,
+    pub unclean_leader_election_interval_ms: i64,
     pub heartbeat_interval_ms: i64,
     pub session_timeout_ms: i64,
     pub quorum: QuorumConfig,
@@ -243,6 +280,14 @@ impl BrokerConfig {
         })?;
         Ok(BrokerConfig {
             auto_create_topics: v.boolean("auto.create.topics.enable"),
+            auto_leader_rebalance: v.boolean("auto.leader.rebalance.enable"),
+            controlled_shutdown: v.boolean("controlled.shutdown.enable"),
+            delete_topics: v.boolean("delete.topic.enable"),
+            leader_imbalance_check_interval_ms: v
+                .integer("leader.imbalance.check.interval.seconds")
+                .saturating_mul(1000),
+            unclean_leader_election: v.boolean("unclean.leader.election.enable"),
+            unclean_leader_election_interval_ms: v.integer("unclean.leader.election.interval.ms"),
             heartbeat_interval_ms: v.integer("broker.heartbeat.interval.ms"),
             session_timeout_ms: v.integer("broker.session.timeout.ms"),
             quorum: QuorumConfig {

@@ -39,6 +39,12 @@ pub const TOPIC_KEYS: &[Key] = &[
         doc: "How far a record's timestamp may lie in the future.",
     },
     Key {
+        name: "unclean.leader.election.enable",
+        default: "false",
+        kind: Kind::Boolean,
+        doc: "Whether rather than none a replica leads that may lack committed records.",
+    },
+    Key {
         name: "compression.type",
         default: "producer",
         kind: Kind::OneOf(COMPRESSION_TYPES),
@@ -97,7 +103,6 @@ pub const TOPIC_NOT_MODELLED: &[Key] = &[
     other("retention.bytes", "-1", Kind::long_from(i64::MIN)),
     other("retention.ms", "604800000", Kind::long_from(-1)),
     other("segment.jitter.ms", "0", Kind::long_from(0)),
-    other("unclean.leader.election.enable", "false", Kind::Boolean),
 ];
 
 const fn other(name: &'static str, default: &'static str, kind: Kind) -> Key {

@@ -12,8 +12,10 @@ use kafka_protocol::messages::alter_partition_request::PartitionData as WantedPa
 use kafka_protocol::messages::alter_partition_response::{PartitionData as AlteredPartition, TopicData};
 
 use super::alter_partition;
-use super::brokers::{self, Plan, Sessions};
+use super::brokers::{self, Plan, Sessions, Standing};
 use super::image::ClusterImage;
+use super::partitions::Basis;
+use super::reassignments;
 use super::topics::{self, Cause};
 use crate::kafka::config::BrokerConfig;
 use crate::kafka::effects::Effects;
@@ -23,7 +25,9 @@ use crate::kafka::protocol::metadata_records::{ConfigResource, MetadataRecord};
 use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerEpoch, BrokerId, LeaderEpoch, ProducerId, Topic, TopicId, TopicPartition};
+use crate::kafka::types::{
+    BrokerEpoch, BrokerId, LeaderEpoch, Offset, ProducerId, Topic, TopicId, TopicPartition,
+};
 
 /// Producer ids that a broker is given at a time.
 const PRODUCER_ID_BLOCK: i64 = 1000;
@@ -31,8 +35,8 @@ const PRODUCER_ID_BLOCK: i64 = 1000;
 #[derive(Clone, Debug)]
 pub struct ActiveController {
     epoch: LeaderEpoch,
-    config: Rc<BrokerConfig>,
-    image: ClusterImage,
+    pub(super) config: Rc<BrokerConfig>,
+    pub(super) image: ClusterImage,
     sessions: Sessions,
     random: Random,
     /// Decided and not yet handed to the log.
@@ -50,7 +54,7 @@ impl ActiveController {
     ) -> ActiveController {
         let mut sessions = Sessions::default();
         for (id, broker) in committed.brokers.iter().filter(|(_, broker)| !broker.fenced) {
-            sessions.touch(*id, broker.epoch, now);
+            sessions.touch(*id, broker.epoch, now, Offset::UNKNOWN);
         }
         let image = committed.clone();
         let mut active = ActiveController { epoch, config, image, sessions, random, plans: Vec::new() };
@@ -71,13 +75,17 @@ impl ActiveController {
         self.sessions.last_contact(broker)
     }
 
+    pub(super) fn basis(&self) -> Basis<'_> {
+        Basis { image: &self.image, config: &self.config }
+    }
+
     /// What was decided since the last call, in order.
     pub fn take_plans(&mut self) -> Vec<Plan> {
         std::mem::take(&mut self.plans)
     }
 
     /// Applies the plan's records and keeps them for the log.
-    fn write(&mut self, plan: Plan) {
+    pub(super) fn write(&mut self, plan: Plan) {
         if plan.records.is_empty() {
             return;
         }
@@ -89,7 +97,7 @@ impl ActiveController {
         while let Some((broker, silent_ms)) = self.sessions.take_expired(now, self.config.session_timeout_ms)
         {
             let headline = Some(Event::BrokerFenced { broker, silent_ms });
-            self.write(Plan { headline, ..brokers::fence(&self.image, broker) });
+            self.write(Plan { headline, ..brokers::fence(broker, ChangeReason::BrokerFenced, self.basis()) });
         }
     }
 
@@ -100,7 +108,12 @@ impl ActiveController {
             Request::BrokerHeartbeat(request) => self.heartbeat(now, request).into(),
             Request::AlterPartition(request) => self.alter_partition(request, fx).into(),
             Request::CreateTopics(request) => self.create_topics(request).into(),
+            Request::DeleteTopics(request) => self.delete_topics(request).into(),
+            Request::CreatePartitions(request) => self.create_partitions(request).into(),
             Request::IncrementalAlterConfigs(request) => self.alter_configs(request).into(),
+            Request::ElectLeaders(request) => self.elect_leaders(request).into(),
+            Request::AlterPartitionReassignments(request) => self.reassign(request).into(),
+            Request::ListPartitionReassignments(request) => reassignments::list(request, self.basis()).into(),
             Request::AllocateProducerIds(request) => self.allocate_producer_ids(request).into(),
             Request::Envelope(request) => self.open_envelope(now, request, fx).into(),
             _ => return None,
@@ -112,8 +125,8 @@ impl ActiveController {
         now: Time,
         request: &m::BrokerRegistrationRequest,
     ) -> m::BrokerRegistrationResponse {
-        let session_timeout_ms = self.config.session_timeout_ms;
-        let outcome = brokers::register(request, &self.image, &mut self.sessions, now, session_timeout_ms);
+        let basis = Basis { image: &self.image, config: &self.config };
+        let outcome = brokers::register(request, basis, &mut self.sessions, now);
         let outcome = outcome.map(|(plan, epoch)| {
             self.write(plan);
             epoch
@@ -122,9 +135,14 @@ impl ActiveController {
     }
 
     fn heartbeat(&mut self, now: Time, request: &m::BrokerHeartbeatRequest) -> m::BrokerHeartbeatResponse {
-        match brokers::heartbeat(request, &self.image, &mut self.sessions, now) {
-            Ok((plan, response)) => {
+        let basis = Basis { image: &self.image, config: &self.config };
+        match brokers::heartbeat(request, basis, &mut self.sessions, now) {
+            Ok((plan, standing, response)) => {
                 self.write(plan);
+                if standing == Standing::ControlledShutdown {
+                    let (broker, epoch) = (BrokerId(request.broker_id.0), BrokerEpoch(request.broker_epoch));
+                    self.sessions.begin_shutdown(broker, epoch, self.image.next_offset + -1);
+                }
                 response
             }
             Err(error) => m::BrokerHeartbeatResponse::default().with_error_code(error.code()),
@@ -163,20 +181,14 @@ impl ActiveController {
             return alter_partition::refused(number, ErrorCode::UnknownTopicId);
         };
         let tp = TopicPartition::new(&topic.name, number);
-        let partition = self.image.partition(&tp).map(|partition| &**partition);
-        let isr = match alter_partition::validate(sender, partition, wanted, &self.image) {
-            Ok(isr) => isr,
-            Err(error) => {
-                fx.event(Event::IsrChangeRefused { tp, broker: sender, error });
-                return alter_partition::refused(number, error);
-            }
-        };
-        let recovery = alter_partition::recovery_state(wanted.leader_recovery_state);
-        let change = topics::change_to_isr(&self.image, &tp, isr, recovery);
+        let (change, answer) = alter_partition::decide(sender, &tp, wanted, self.basis());
+        if answer.error_code != 0 && change.is_none() {
+            let error = ErrorCode::from_code(answer.error_code);
+            fx.event(Event::IsrChangeRefused { tp, broker: sender, error });
+        }
         let records = change.into_iter().map(MetadataRecord::PartitionChange).collect();
-        self.write(Plan { records, cause: Cause::new(ChangeReason::LeaderRequest), headline: None });
-        let partition = self.image.partition(&tp).expect("validated above");
-        alter_partition::accepted(number, partition)
+        self.write(Plan { records, ..Plan::new(ChangeReason::LeaderRequest) });
+        answer
     }
 
     fn create_topics(&mut self, request: &m::CreateTopicsRequest) -> m::CreateTopicsResponse {
@@ -242,7 +254,7 @@ impl ActiveController {
         let Ok((request, correlation)) = envelope::open(request.request_data.clone()) else {
             return failed(ErrorCode::InvalidRequest);
         };
-        if !matches!(request.api(), ApiKey::CreateTopics | ApiKey::IncrementalAlterConfigs) {
+        if !FORWARDED_APIS.contains(&request.api()) {
             return failed(ErrorCode::InvalidRequest);
         }
         let Some(response) = self.answer(now, &request, fx) else { return failed(ErrorCode::InvalidRequest) };
@@ -252,6 +264,17 @@ impl ActiveController {
         }
     }
 }
+
+/// What a broker passes on for its clients.
+const FORWARDED_APIS: &[ApiKey] = &[
+    ApiKey::CreateTopics,
+    ApiKey::DeleteTopics,
+    ApiKey::CreatePartitions,
+    ApiKey::IncrementalAlterConfigs,
+    ApiKey::ElectLeaders,
+    ApiKey::AlterPartitionReassignments,
+    ApiKey::ListPartitionReassignments,
+];
 
 fn creation(name: &str, records: &[MetadataRecord]) -> Option<Event> {
     let replicas = records.iter().filter_map(|record| match record {

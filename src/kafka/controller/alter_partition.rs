@@ -4,12 +4,39 @@ use kafka_protocol::messages::alter_partition_request::PartitionData as Wanted;
 use kafka_protocol::messages::alter_partition_response::PartitionData as Answer;
 
 use super::image::{ClusterImage, PartitionRegistration};
+use super::partitions::Basis;
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::protocol::metadata_records::RecoveryState;
-use crate::kafka::types::{BrokerEpoch, BrokerId};
+use crate::kafka::protocol::metadata_records::{PartitionChange, RecoveryState};
+use crate::kafka::types::{BrokerEpoch, BrokerId, TopicPartition};
+
+/// What is written for a leader's wish, and the answer to it. A change that ends a reassignment may move the leadership
+/// away from who asked: that is answered as an error, and written all the same.
+pub fn decide(
+    sender: BrokerId,
+    tp: &TopicPartition,
+    wanted: &Wanted,
+    basis: Basis<'_>,
+) -> (Option<PartitionChange>, Answer) {
+    let partition = basis.image.partition(tp);
+    let isr = match validate(sender, partition.map(|partition| &**partition), wanted, basis.image) {
+        Ok(isr) => isr,
+        Err(error) => return (None, refused(wanted.partition_index, error)),
+    };
+    let change = basis.with_isr(tp, isr, recovery_state(wanted.leader_recovery_state));
+    let mut partition = (**partition.expect("validated")).clone();
+    if let Some(change) = &change {
+        partition.merge(change);
+    }
+    let moved = change.as_ref().and_then(|change| change.leader).is_some_and(|leader| leader != sender);
+    let answer = match moved {
+        true => refused(wanted.partition_index, ErrorCode::NewLeaderElected),
+        false => accepted(wanted.partition_index, &partition),
+    };
+    (change, answer)
+}
 
 /// The checks, in Kafka's order.
-pub fn validate(
+fn validate(
     sender: BrokerId,
     partition: Option<&PartitionRegistration>,
     wanted: &Wanted,
@@ -55,7 +82,7 @@ pub fn validate(
     Ok(isr)
 }
 
-pub fn recovery_state(value: i8) -> RecoveryState {
+fn recovery_state(value: i8) -> RecoveryState {
     if value == 1 { RecoveryState::Recovering } else { RecoveryState::Recovered }
 }
 
@@ -63,7 +90,7 @@ pub fn refused(partition: i32, error: ErrorCode) -> Answer {
     Answer::default().with_partition_index(partition).with_error_code(error.code())
 }
 
-pub fn accepted(number: i32, partition: &PartitionRegistration) -> Answer {
+fn accepted(number: i32, partition: &PartitionRegistration) -> Answer {
     Answer::default()
         .with_partition_index(number)
         .with_leader_id(partition.leader.0.into())

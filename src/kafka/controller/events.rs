@@ -6,7 +6,7 @@ use super::image::{ClusterImage, PartitionRegistration};
 use super::topics::Cause;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::Event;
-use crate::kafka::protocol::metadata_records::{ConfigResource, MetadataRecord};
+use crate::kafka::protocol::metadata_records::{ConfigResource, MetadataRecord, RecoveryState};
 use crate::kafka::types::{BrokerId, Topic, TopicPartition};
 
 /// The partition that a record is about to change, as it was.
@@ -39,6 +39,9 @@ pub fn tell<T>(
         }
         MetadataRecord::BrokerRegistrationChange(change) if change.fenced == Some(false) => {
             fx.event(Event::BrokerUnfenced { broker: change.broker });
+        }
+        MetadataRecord::BrokerRegistrationChange(change) if change.in_controlled_shutdown => {
+            fx.event(Event::ShutdownBegun { broker: change.broker });
         }
         MetadataRecord::Config { resource: ConfigResource::Topic, name, key, value }
             if is_settled(image, &Topic::new(name)) =>
@@ -73,6 +76,11 @@ fn tell_partition<T>(
         from.iter().copied().filter(|id| !to.contains(id)).collect()
     };
     let (tp, isr) = (tp.clone(), after.isr.clone());
+    let moved = |of: &PartitionRegistration| (of.replicas.clone(), of.adding.clone(), of.removing.clone());
+    if moved(after) != moved(before) {
+        let (replicas, adding, removing) = moved(after);
+        fx.event(Event::ReplicasChanged { tp: tp.clone(), replicas, adding, removing });
+    }
     if after.leader_epoch != before.leader_epoch {
         fx.event(Event::LeaderElected {
             tp: tp.clone(),
@@ -81,6 +89,7 @@ fn tell_partition<T>(
             leader_epoch: after.leader_epoch,
             partition_epoch: after.partition_epoch,
             isr: isr.clone(),
+            unclean: after.leader.is_some() && after.recovery == RecoveryState::Recovering,
             reason: cause.0,
         });
     }

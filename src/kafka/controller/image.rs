@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use uuid::Uuid;
 
+use super::placement::UsableBroker;
 use crate::kafka::config::TopicConfig;
 use crate::kafka::protocol::metadata_records::{
     ConfigResource, MetadataRecord, PartitionChange, PartitionRecord, RecoveryState, RegisterBroker,
@@ -43,6 +44,9 @@ pub struct PartitionRegistration {
     pub isr: Vec<BrokerId>,
     pub elr: Vec<BrokerId>,
     pub last_known_elr: Vec<BrokerId>,
+    /// Replicas that a reassignment takes away in the end, and those that it brings in (R-REPL-58).
+    pub removing: Vec<BrokerId>,
+    pub adding: Vec<BrokerId>,
     pub leader: BrokerId,
     pub recovery: RecoveryState,
     pub leader_epoch: LeaderEpoch,
@@ -56,11 +60,17 @@ impl PartitionRegistration {
             isr: record.isr.clone(),
             elr: Vec::new(),
             last_known_elr: Vec::new(),
+            removing: record.removing.clone(),
+            adding: record.adding.clone(),
             leader: record.leader,
             recovery: record.recovery,
             leader_epoch: record.leader_epoch,
             partition_epoch: record.partition_epoch,
         }
+    }
+
+    pub fn is_reassigning(&self) -> bool {
+        !self.removing.is_empty() || !self.adding.is_empty()
     }
 
     /// R-REPL-2: the partition epoch rises at every change, the leader epoch when the record names a leader.
@@ -70,10 +80,17 @@ impl PartitionRegistration {
             self.leader_epoch.0 += 1;
         }
         self.partition_epoch.0 += 1;
-        self.isr = change.isr.clone().unwrap_or_else(|| std::mem::take(&mut self.isr));
-        self.elr = change.elr.clone().unwrap_or_else(|| std::mem::take(&mut self.elr));
-        self.last_known_elr =
-            change.last_known_elr.clone().unwrap_or_else(|| std::mem::take(&mut self.last_known_elr));
+        let set = |field: &mut Vec<BrokerId>, new: &Option<Vec<BrokerId>>| {
+            if let Some(new) = new {
+                field.clone_from(new);
+            }
+        };
+        set(&mut self.replicas, &change.replicas);
+        set(&mut self.isr, &change.isr);
+        set(&mut self.elr, &change.elr);
+        set(&mut self.last_known_elr, &change.last_known_elr);
+        set(&mut self.removing, &change.removing);
+        set(&mut self.adding, &change.adding);
         self.recovery = change.recovery.unwrap_or(self.recovery);
     }
 }
@@ -140,6 +157,17 @@ impl ClusterImage {
         self.brokers.get(&broker).is_some_and(|registration| !registration.fenced)
     }
 
+    /// Brokers that new replicas may be placed on, by id (R-PLACE-2).
+    pub fn usable_brokers(&self) -> Vec<UsableBroker> {
+        let usable = self.brokers.iter().filter(|(_, broker)| !broker.in_controlled_shutdown);
+        let usable = usable.map(|(id, broker)| UsableBroker {
+            id: *id,
+            rack: broker.rack.clone(),
+            fenced: broker.fenced,
+        });
+        usable.collect()
+    }
+
     pub fn elr_enabled(&self) -> bool {
         self.features.get("eligible.leader.replicas.version").is_some_and(|level| *level > 0)
     }
@@ -151,10 +179,12 @@ impl ClusterImage {
         TopicConfig::effective(own, &self.cluster_config).expect("the controller lets only valid configs in")
     }
 
-    /// min(min.insync.replicas, replication factor) (R-REPL-13).
-    pub fn effective_min_isr(&self, tp: &TopicPartition) -> i32 {
-        let replicas = self.partition(tp).map_or(1, |partition| partition.replicas.len() as i32);
-        self.topic_config(&tp.topic).min_insync_replicas.min(replicas)
+    /// min(min.insync.replicas, replication factor), as the controller counts it: by the topic's first partition
+    /// (R-REPL-13, 45).
+    pub fn effective_min_isr(&self, topic: &Topic) -> i32 {
+        let first = self.topics.get(topic).and_then(|topic| topic.partitions.first());
+        let replicas = first.map_or(1, |partition| partition.replicas.len() as i32);
+        self.topic_config(topic).min_insync_replicas.min(replicas)
     }
 
     /// A control record of the quorum has its offset and changes nothing here.
@@ -195,6 +225,10 @@ impl ClusterImage {
                 {
                     Rc::make_mut(partition).merge(change);
                 }
+            }
+            MetadataRecord::RemoveTopic { id } => {
+                self.topics.retain(|_, topic| topic.id != *id);
+                self.names.remove(id);
             }
             MetadataRecord::Config { resource, name, key, value } => {
                 self.replay_config(*resource, name, key, value.as_deref());

@@ -10,12 +10,17 @@ pub mod image;
 pub mod not_controller;
 pub mod partition_change;
 pub mod placement;
+pub mod reassignment;
+pub mod partitions;
+pub mod alter_partition;
+pub mod brokers;
+pub mod elections;
+pub mod reassignments;
+pub mod topics;
 
 mod active;
-mod alter_partition;
-mod brokers;
+mod admin;
 mod events;
 mod process;
-mod topics;
 
 pub use process::{Controller, ControllerSetup, ControllerTimer};

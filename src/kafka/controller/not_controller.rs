@@ -1,7 +1,9 @@
 //! NOT_CONTROLLER: how a controller that is not active refuses, and how a broker knows it (R-CTRL-7).
 
 use kafka_protocol::messages as m;
+use kafka_protocol::messages::create_partitions_response::CreatePartitionsTopicResult;
 use kafka_protocol::messages::create_topics_response::CreatableTopicResult;
+use kafka_protocol::messages::delete_topics_response::DeletableTopicResult;
 use kafka_protocol::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 
 use crate::kafka::protocol::{ErrorCode, Request, Response};
@@ -38,6 +40,34 @@ pub fn refuse(request: &Request, error: ErrorCode) -> Option<Response> {
             });
             m::IncrementalAlterConfigsResponse::default().with_responses(refused.collect()).into()
         }
+        Request::CreatePartitions(request) => {
+            let refused = request.topics.iter().map(|topic| {
+                CreatePartitionsTopicResult::default()
+                    .with_name(topic.name.clone())
+                    .with_error_code(code)
+                    .with_error_message(Some(error.name().into()))
+            });
+            m::CreatePartitionsResponse::default().with_results(refused.collect()).into()
+        }
+        Request::DeleteTopics(request) => {
+            let refused = request.topics.iter().map(|topic| {
+                DeletableTopicResult::default()
+                    .with_name(topic.name.clone())
+                    .with_topic_id(topic.topic_id)
+                    .with_error_code(code)
+                    .with_error_message(Some(error.name().into()))
+            });
+            m::DeleteTopicsResponse::default().with_responses(refused.collect()).into()
+        }
+        Request::ElectLeaders(_) => m::ElectLeadersResponse::default().with_error_code(code).into(),
+        Request::AlterPartitionReassignments(_) => m::AlterPartitionReassignmentsResponse::default()
+            .with_error_code(code)
+            .with_error_message(Some(error.name().into()))
+            .into(),
+        Request::ListPartitionReassignments(_) => m::ListPartitionReassignmentsResponse::default()
+            .with_error_code(code)
+            .with_error_message(Some(error.name().into()))
+            .into(),
         _ => return None,
     })
 }

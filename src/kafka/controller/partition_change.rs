@@ -1,15 +1,29 @@
 //! What becomes of one partition when its in-sync set or the set of live brokers changes: `PartitionChangeBuilder`.
 //!
 //! A pure function from a partition's registration and the wish to the record that carries the change out
-//! (R-REPL-3, 40 to 47).
+//! (R-REPL-3, 40 to 47, 59).
 //!
-//! **Invariant:** a leader that is elected here was in the in-sync set, in the ELR, or is the one last known leader.
+//! **Invariant:** a leader that is elected here was in the in-sync set, in the ELR, or is the one last known leader,
+//! unless the election is unclean.
 
 use std::collections::BTreeSet;
 
 use super::image::PartitionRegistration;
+use super::reassignment::Reassignment;
 use crate::kafka::protocol::metadata_records::{PartitionChange, RecoveryState};
 use crate::kafka::types::{BrokerId, TopicId};
+
+/// Who may lead, beyond those who have everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Election {
+    /// The first replica of the list if it is in sync, else as [`Election::Online`] (R-REPL-44).
+    Preferred,
+    /// The present leader if it may stay, else the first replica that is in sync (R-REPL-42).
+    #[default]
+    Online,
+    /// As [`Election::Online`], and rather than none a replica that may lack records (R-REPL-43).
+    Unclean,
+}
 
 /// One decision's input.
 pub struct PartitionChangeBuilder<'a> {
@@ -17,18 +31,21 @@ pub struct PartitionChangeBuilder<'a> {
     pub topic_id: TopicId,
     pub number: i32,
     pub target_isr: Vec<BrokerId>,
+    /// The replicas to have, some of them on their way in or out (R-REPL-58).
+    pub target: Reassignment,
     pub target_recovery: RecoveryState,
+    pub election: Election,
     /// min(min.insync.replicas, replication factor).
     pub min_isr: i32,
     /// eligible.leader.replicas.version is at least 1.
     pub elr_enabled: bool,
-    /// A broker whose log cannot be trusted to hold what it once acknowledged (R-REPL-56).
-    pub unclean_shutdown: Option<BrokerId>,
+    /// Brokers whose logs cannot be trusted to hold what they once acknowledged (R-REPL-56).
+    pub unclean_shutdown: Vec<BrokerId>,
     /// Registered, unfenced and not shutting down (R-REPL-40).
     pub is_acceptable: &'a dyn Fn(BrokerId) -> bool,
 }
 
-struct Election {
+struct Elected {
     leader: BrokerId,
     unclean: bool,
 }
@@ -46,10 +63,12 @@ impl<'a> PartitionChangeBuilder<'a> {
             topic_id,
             number,
             target_isr: partition.isr.clone(),
+            target: Reassignment::of(partition),
             target_recovery: partition.recovery,
+            election: Election::Online,
             min_isr: 1,
             elr_enabled: true,
-            unclean_shutdown: None,
+            unclean_shutdown: Vec::new(),
             is_acceptable,
         }
     }
@@ -58,28 +77,37 @@ impl<'a> PartitionChangeBuilder<'a> {
     pub fn build(mut self) -> Option<PartitionChange> {
         let mut change =
             PartitionChange { partition: self.number, topic_id: self.topic_id, ..PartitionChange::default() };
+        self.complete_reassignment();
         let mut target_elr = self.target_elr();
         self.elect(&mut change, &mut target_elr);
+        self.raise_leader_epoch_if_a_replica_leaves(&mut change);
         if change.isr.is_some() || !self.elr_enabled {
             target_elr.clear();
         }
-        if target_elr != self.partition.elr {
-            change.elr = Some(target_elr);
-        }
+        change.elr = changed(target_elr, &self.partition.elr);
         let may_be_empty = self.elr_enabled;
-        if change.isr.is_none()
-            && (!self.target_isr.is_empty() || may_be_empty)
-            && self.target_isr != self.partition.isr
-        {
-            change.isr = Some(self.target_isr);
+        if change.isr.is_none() && (!self.target_isr.is_empty() || may_be_empty) {
+            change.isr = changed(self.target_isr, &self.partition.isr);
         }
         if self.elr_enabled {
             update_last_known_leader(&mut change, self.partition);
         }
+        change.replicas = changed(self.target.replicas, &self.partition.replicas);
+        change.removing = changed(self.target.removing, &self.partition.removing);
+        change.adding = changed(self.target.adding, &self.partition.adding);
         if self.target_recovery != self.partition.recovery {
             change.recovery = Some(self.target_recovery);
         }
         (!change.is_empty()).then_some(change)
+    }
+
+    /// R-REPL-59.
+    fn complete_reassignment(&mut self) {
+        if let Some(completed) = self.target.completed(&self.target_isr) {
+            self.target_isr = completed.isr;
+            self.target =
+                Reassignment { replicas: completed.replicas, removing: Vec::new(), adding: Vec::new() };
+        }
     }
 
     /// R-REPL-45: who left a set that is now below min.insync.replicas may still lead one day.
@@ -92,41 +120,40 @@ impl<'a> PartitionChangeBuilder<'a> {
         }
         let candidates: BTreeSet<BrokerId> =
             self.partition.elr.iter().chain(&self.partition.isr).copied().collect();
-        let kept = |id: &BrokerId| !self.target_isr.contains(id) && self.unclean_shutdown != Some(*id);
+        let kept = |id: &BrokerId| !self.target_isr.contains(id) && !self.unclean_shutdown.contains(id);
         candidates.into_iter().filter(kept).collect()
     }
 
     fn elect(&mut self, change: &mut PartitionChange, target_elr: &mut Vec<BrokerId>) {
-        let election = self.elect_leader(target_elr);
-        if election.leader == self.partition.leader {
+        let elected = self.elect_leader(target_elr);
+        if elected.leader == self.partition.leader {
             return;
         }
-        change.leader = Some(election.leader);
-        if target_elr.contains(&election.leader) {
-            self.target_isr = vec![election.leader];
-            target_elr.retain(|id| *id != election.leader);
+        change.leader = Some(elected.leader);
+        if target_elr.contains(&elected.leader) {
+            self.target_isr = vec![elected.leader];
+            target_elr.retain(|id| *id != elected.leader);
         }
-        if election.unclean {
-            change.isr = Some(vec![election.leader]);
+        if elected.unclean {
+            change.isr = Some(vec![elected.leader]);
             if self.partition.recovery != RecoveryState::Recovering {
                 change.recovery = Some(RecoveryState::Recovering);
-                self.target_recovery = self.partition.recovery;
             }
         }
     }
 
-    /// R-REPL-42: the present leader if it may stay, else the first valid replica in list order.
-    fn elect_leader(&self, target_elr: &[BrokerId]) -> Election {
+    fn elect_leader(&self, target_elr: &[BrokerId]) -> Elected {
+        // R-REPL-41
         let valid = |id: BrokerId| {
             let entitled =
                 self.target_isr.contains(&id) || (self.target_isr.is_empty() && target_elr.contains(&id));
             entitled && (self.is_acceptable)(id)
         };
-        if valid(self.partition.leader) {
-            return Election { leader: self.partition.leader, unclean: false };
-        }
-        if let Some(leader) = self.partition.replicas.iter().copied().find(|id| valid(*id)) {
-            return Election { leader, unclean: false };
+        let replicas = &self.target.replicas;
+        let preferred = replicas.first().copied().filter(|_| self.election == Election::Preferred);
+        let in_order = preferred.into_iter().chain([self.partition.leader]).chain(replicas.iter().copied());
+        if let Some(leader) = in_order.into_iter().find(|id| valid(*id)) {
+            return Elected { leader, unclean: false };
         }
         match self.partition.last_known_elr[..] {
             // R-REPL-46
@@ -136,11 +163,29 @@ impl<'a> PartitionChangeBuilder<'a> {
                     && target_elr.is_empty()
                     && (self.is_acceptable)(last) =>
             {
-                Election { leader: last, unclean: true }
+                return Elected { leader: last, unclean: true };
             }
-            _ => Election { leader: BrokerId::NONE, unclean: false },
+            _ => {}
+        }
+        let any = replicas.iter().copied().find(|id| (self.is_acceptable)(*id));
+        match any.filter(|_| self.election == Election::Unclean) {
+            Some(leader) => Elected { leader, unclean: true },
+            None => Elected { leader: BrokerId::NONE, unclean: false },
         }
     }
+
+    /// R-REPL-3: a replica that leaves has to be told, by an epoch of its own.
+    fn raise_leader_epoch_if_a_replica_leaves(&self, change: &mut PartitionChange) {
+        let all_stay = self.partition.replicas.iter().all(|id| self.target.replicas.contains(id));
+        if change.leader.is_none() && !all_stay {
+            change.leader = Some(self.partition.leader);
+        }
+    }
+}
+
+/// The new list, where it differs from the old one.
+fn changed(new: Vec<BrokerId>, old: &[BrokerId]) -> Option<Vec<BrokerId>> {
+    (new != old).then_some(new)
 }
 
 /// R-REPL-46: a partition that loses its leader remembers it until it has one again.
@@ -175,6 +220,7 @@ mod tests {
         live: &'a [i32],
         elr_enabled: bool,
         unclean: Option<i32>,
+        election: Election,
     }
 
     const STEADY: Case<'static> = Case {
@@ -187,6 +233,7 @@ mod tests {
         live: &[1, 2, 3],
         elr_enabled: true,
         unclean: None,
+        election: Election::Online,
     };
 
     /// The partition afterwards as `leader e<epoch> isr elr last-known`, or `-` if nothing changes.
@@ -196,6 +243,8 @@ mod tests {
             isr: ids(case.isr),
             elr: ids(case.elr),
             last_known_elr: ids(case.last_known),
+            removing: Vec::new(),
+            adding: Vec::new(),
             leader: BrokerId(case.leader),
             recovery: RecoveryState::Recovered,
             leader_epoch: LeaderEpoch(5),
@@ -206,7 +255,8 @@ mod tests {
         builder.target_isr = ids(case.target_isr);
         builder.min_isr = case.min_isr;
         builder.elr_enabled = case.elr_enabled;
-        builder.unclean_shutdown = case.unclean.map(BrokerId);
+        builder.unclean_shutdown = case.unclean.map(BrokerId).into_iter().collect();
+        builder.election = case.election;
         let change = builder.build();
         let outcome = change.map_or("-".to_string(), |change| {
             partition.merge(&change);
@@ -283,6 +333,16 @@ mod tests {
             "with nobody eligible the one last known leader is taken, uncleanly (R-REPL-46)",
             Case { isr: &[], elr: &[], last_known: &[1], leader: -1, target_isr: &[], live: &[1], ..STEADY },
             "1 e6 isr[1] elr[] last[] recovering",
+        );
+        check(
+            "the preferred replica takes over although the leader lives (R-REPL-44)",
+            Case { leader: 2, election: Election::Preferred, ..STEADY },
+            "1 e6 isr[1,2,3] elr[] last[]",
+        );
+        check(
+            "an unclean election takes whoever lives (R-REPL-43)",
+            Case { isr: &[1], target_isr: &[], live: &[3], election: Election::Unclean, ..STEADY },
+            "3 e6 isr[3] elr[] last[] recovering",
         );
     }
 }

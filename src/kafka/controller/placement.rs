@@ -1,15 +1,48 @@
 //! Where the replicas of new partitions go: `StripedReplicaPlacer` (R-PLACE-2 to 6, EX-12).
 //!
 //! Racks take turns, and within a rack its brokers; the first replica's rack is skipped once for the others.
-//! Kafka starts at random places and shuffles after a round; here placement starts at the lowest rack and id and keeps
-//! their order, so that a person can predict it (D-2).
+//! Kafka starts at random places and shuffles after a round; where that comes from is an input ([`Draws`]).
 //!
 //! **Invariant:** the replicas of a partition are distinct brokers.
 
 use std::collections::BTreeMap;
 
-use super::image::BrokerRegistration;
 use crate::kafka::types::BrokerId;
+
+/// A broker that may take replicas: registered and not about to stop (R-PLACE-2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsableBroker {
+    pub id: BrokerId,
+    pub rack: Option<String>,
+    pub fenced: bool,
+}
+
+/// What Kafka leaves to chance.
+pub enum Draws<'a> {
+    /// Every list starts at its beginning and keeps its order, so that a person can predict a placement (D-2).
+    InOrder,
+    /// As Kafka draws: `below(n)` is its random number below `n`, and racks draw in the order of `racks`, which in Kafka
+    /// is that of a hash map.
+    Random { racks: &'a [Option<String>], below: &'a mut dyn FnMut(usize) -> usize },
+}
+
+impl Draws<'_> {
+    fn start(&mut self, size: usize) -> usize {
+        match self {
+            Draws::Random { below, .. } if size > 0 => below(size),
+            _ => 0,
+        }
+    }
+
+    /// `Collections.shuffle`.
+    fn shuffle<T>(&mut self, list: &mut [T]) {
+        if let Draws::Random { below, .. } = self {
+            for size in (2..=list.len()).rev() {
+                list.swap(size - 1, below(size));
+            }
+        }
+    }
+}
 
 /// The brokers of one rack that are alike; `next` walks them once an epoch, one further on each time.
 #[derive(Debug, Default)]
@@ -21,6 +54,7 @@ struct BrokerList {
 }
 
 impl BrokerList {
+    /// R-PLACE-4.
     fn next(&mut self, epoch: u32) -> Option<BrokerId> {
         if self.epoch != epoch {
             self.epoch = epoch;
@@ -43,54 +77,76 @@ struct Rack {
 }
 
 /// The brokers that may take replicas, by rack.
-#[derive(Debug)]
-struct RackList {
-    racks: Vec<Rack>,
+struct RackList<'a, 'd> {
+    racks: BTreeMap<Option<String>, Rack>,
+    /// The order in which racks take turns.
+    turns: Vec<Option<String>>,
     unfenced: u32,
-    usable: usize,
     epoch: u32,
     offset: usize,
+    draws: &'a mut Draws<'d>,
 }
 
-impl RackList {
-    fn new(brokers: &BTreeMap<BrokerId, BrokerRegistration>) -> RackList {
-        let usable = || brokers.iter().filter(|(_, b)| !b.in_controlled_shutdown);
-        let mut racks: BTreeMap<Option<&String>, Rack> = BTreeMap::new();
-        for (id, broker) in usable() {
-            let rack = racks.entry(broker.rack.as_ref()).or_default();
+impl<'a, 'd> RackList<'a, 'd> {
+    fn new(brokers: &[UsableBroker], draws: &'a mut Draws<'d>) -> RackList<'a, 'd> {
+        let mut racks: BTreeMap<Option<String>, Rack> = BTreeMap::new();
+        for broker in brokers {
+            let rack = racks.entry(broker.rack.clone()).or_default();
             let list = if broker.fenced { &mut rack.fenced } else { &mut rack.unfenced };
-            list.brokers.push(*id);
+            list.brokers.push(broker.id);
+            list.brokers.sort();
         }
-        RackList {
-            racks: racks.into_values().collect(),
-            unfenced: usable().filter(|(_, b)| !b.fenced).count() as u32,
-            usable: usable().count(),
-            epoch: 0,
-            offset: 0,
+        let turns: Vec<Option<String>> = racks.keys().cloned().collect();
+        let unfenced = brokers.iter().filter(|broker| !broker.fenced).count() as u32;
+        let mut list = RackList { racks, turns, unfenced, epoch: 0, offset: 0, draws };
+        list.each_rack(|rack, draws| {
+            rack.fenced.offset = draws.start(rack.fenced.brokers.len());
+            rack.unfenced.offset = draws.start(rack.unfenced.brokers.len());
+        });
+        list.offset = list.draws.start(list.turns.len());
+        list
+    }
+
+    fn each_rack(&mut self, mut act: impl FnMut(&mut Rack, &mut Draws<'d>)) {
+        let names = match &self.draws {
+            Draws::InOrder => self.turns.clone(),
+            Draws::Random { racks, .. } => racks.to_vec(),
+        };
+        for name in names {
+            act(self.racks.get_mut(&name).expect("a rack of one of the brokers"), self.draws);
         }
+    }
+
+    fn rack(&mut self, turn: usize) -> &mut Rack {
+        self.racks.get_mut(&self.turns[turn]).expect("every name in `turns` is a rack")
     }
 
     fn place(&mut self, replication_factor: usize) -> Vec<BrokerId> {
         if self.epoch == self.unfenced && self.unfenced > 1 {
-            // Kafka shuffles here and counts anew.
+            self.draws.shuffle(&mut self.turns);
+            self.each_rack(|rack, draws| {
+                draws.shuffle(&mut rack.fenced.brokers);
+                draws.shuffle(&mut rack.unfenced.brokers);
+            });
             self.epoch = 0;
         }
-        if self.offset == self.racks.len() {
+        if self.offset == self.turns.len() {
             self.offset = 0;
         }
         let mut placed = Vec::with_capacity(replication_factor);
         let (first, first_rack) = self.first_replica();
         placed.push(first);
-        let mut rack = self.offset;
+        let mut turn = self.offset;
         let mut skip = Some(first_rack);
         while placed.len() < replication_factor {
-            if skip == Some(rack) {
+            if skip == Some(turn) {
                 skip = None;
             } else {
-                let list = &mut self.racks[rack];
-                placed.extend(list.unfenced.next(self.epoch).or_else(|| list.fenced.next(self.epoch)));
+                let epoch = self.epoch;
+                let rack = self.rack(turn);
+                placed.extend(rack.unfenced.next(epoch).or_else(|| rack.fenced.next(epoch)));
             }
-            rack = (rack + 1) % self.racks.len();
+            turn = (turn + 1) % self.turns.len();
         }
         self.epoch += 1;
         self.offset += 1;
@@ -98,12 +154,13 @@ impl RackList {
     }
 
     fn first_replica(&mut self) -> (BrokerId, usize) {
-        let mut rack = self.offset;
+        let mut turn = self.offset;
         loop {
-            if let Some(broker) = self.racks[rack].unfenced.next(self.epoch) {
-                return (broker, rack);
+            let epoch = self.epoch;
+            if let Some(broker) = self.rack(turn).unfenced.next(epoch) {
+                return (broker, turn);
             }
-            rack = (rack + 1) % self.racks.len();
+            turn = (turn + 1) % self.turns.len();
         }
     }
 }
@@ -111,28 +168,35 @@ impl RackList {
 /// Why no placement is possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
-    #[error("All brokers are currently fenced.")]
+    #[error("Invalid replication factor {0}: the replication factor must be positive.")]
+    NotPositive(i16),
+    #[error("All brokers are currently fenced, or have all their log directories cordoned.")]
     AllFenced,
     #[error(
-        "The target replication factor of {wanted} cannot be reached because only {usable} broker(s) are registered."
+        "The target replication factor of {wanted} cannot be reached because only {usable} broker(s) are registered or \
+         some brokers have all their log directories cordoned."
     )]
-    TooFewBrokers { wanted: i32, usable: i32 },
+    TooFewBrokers { wanted: i16, usable: i32 },
 }
 
 /// The replica lists of `partitions` new partitions, each with the preferred leader first.
 pub fn place(
-    brokers: &BTreeMap<BrokerId, BrokerRegistration>,
+    brokers: &[UsableBroker],
     partitions: i32,
     replication_factor: i16,
+    draws: &mut Draws<'_>,
 ) -> Result<Vec<Vec<BrokerId>>, PlacementError> {
-    let mut racks = RackList::new(brokers);
+    let mut racks = RackList::new(brokers, draws);
+    if replication_factor <= 0 {
+        return Err(PlacementError::NotPositive(replication_factor));
+    }
     if racks.unfenced == 0 {
         return Err(PlacementError::AllFenced);
     }
     let wanted = replication_factor as usize;
-    if wanted > racks.usable {
-        let usable = racks.usable as i32;
-        return Err(PlacementError::TooFewBrokers { wanted: i32::from(replication_factor), usable });
+    if wanted > brokers.len() {
+        let usable = brokers.len() as i32;
+        return Err(PlacementError::TooFewBrokers { wanted: replication_factor, usable });
     }
     Ok((0..partitions).map(|_| racks.place(wanted)).collect())
 }
@@ -140,18 +204,14 @@ pub fn place(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kafka::types::{BrokerEpoch, Offset};
 
-    fn brokers(list: &[(i32, Option<&str>, bool)]) -> BTreeMap<BrokerId, BrokerRegistration> {
-        let registration = |rack: Option<&str>, fenced| BrokerRegistration {
-            epoch: BrokerEpoch(1),
-            registered_at: Offset(1),
-            incarnation: uuid::Uuid::nil(),
+    fn brokers(list: &[(i32, Option<&str>, bool)]) -> Vec<UsableBroker> {
+        let usable = |&(id, rack, fenced): &(i32, Option<&str>, bool)| UsableBroker {
+            id: BrokerId(id),
             rack: rack.map(str::to_string),
             fenced,
-            in_controlled_shutdown: false,
         };
-        list.iter().map(|(id, rack, fenced)| (BrokerId(*id), registration(*rack, *fenced))).collect()
+        list.iter().map(usable).collect()
     }
 
     fn check(
@@ -161,7 +221,7 @@ mod tests {
         factor: i16,
         expected: &str,
     ) {
-        let text = match place(&brokers(cluster), partitions, factor) {
+        let text = match place(&brokers(cluster), partitions, factor, &mut Draws::InOrder) {
             Ok(lists) => {
                 let list =
                     |ids: &Vec<BrokerId>| ids.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join(",");
@@ -184,13 +244,20 @@ mod tests {
         check("one broker a rack", &three, 3, 3, "1,2,3 2,3,1 3,1,2");
         let fenced = [(1, None, false), (2, None, true), (3, None, false)];
         check("a fenced broker comes last (R-PLACE-2)", &fenced, 1, 3, "1,3,2");
-        check("all fenced", &[(1, None, true)], 1, 1, "All brokers are currently fenced.");
+        check(
+            "R-PLACE-1: all fenced",
+            &[(1, None, true)],
+            1,
+            1,
+            "All brokers are currently fenced, or have all their log directories cordoned.",
+        );
         check(
             "R-PLACE-1",
             &plain[..2],
             1,
             3,
-            "The target replication factor of 3 cannot be reached because only 2 broker(s) are registered.",
+            "The target replication factor of 3 cannot be reached because only 2 broker(s) are registered or some brokers \
+             have all their log directories cordoned.",
         );
     }
 }

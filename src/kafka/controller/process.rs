@@ -26,6 +26,10 @@ use crate::kafka::types::{BrokerId, ControllerId, LeaderEpoch, NodeId, Offset};
 pub enum ControllerTimer {
     /// Looks for brokers whose session is over.
     CheckSessions,
+    /// Looks for leaders that are not the first of their replica list.
+    BalanceLeaders,
+    /// Looks for partitions without a leader that may have one from outside the in-sync set.
+    ElectUncleanly,
     Raft(RaftTimer),
 }
 
@@ -34,6 +38,9 @@ impl From<RaftTimer> for ControllerTimer {
         ControllerTimer::Raft(timer)
     }
 }
+
+/// How soon a periodic check goes on that left something over.
+const MORE_ELECTIONS_MS: i64 = 10;
 
 /// An answer that waits until the log is committed up to `end`.
 #[derive(Clone, Debug)]
@@ -126,6 +133,9 @@ impl Controller {
             Input::Start => self.with_raft(fx, |raft, fx| raft.start(now, fx)),
             Input::Request { id, request, .. } => self.on_request(now, id, request, fx),
             Input::Timer(ControllerTimer::CheckSessions) => self.check_sessions(now, fx),
+            Input::Timer(timer @ (ControllerTimer::BalanceLeaders | ControllerTimer::ElectUncleanly)) => {
+                self.hold_elections(now, timer, fx);
+            }
             Input::Timer(ControllerTimer::Raft(timer)) => {
                 self.with_raft(fx, |raft, fx| raft.on_timer(now, timer, fx));
             }
@@ -183,6 +193,33 @@ impl Controller {
         fx.set_timer(ControllerTimer::CheckSessions, now.plus_ms(interval_ms));
     }
 
+    /// The periodic elections of the active controller (R-REPL-49).
+    fn hold_elections(&mut self, now: Time, timer: ControllerTimer, fx: &mut Effects<ControllerTimer>) {
+        let Some(active) = &mut self.active else { return };
+        let more = match timer {
+            ControllerTimer::BalanceLeaders => active.balance_leaders(),
+            _ => active.elect_uncleanly(),
+        };
+        self.append_plans(now, fx);
+        self.arm_elections(now, timer, more, fx);
+    }
+
+    /// `more`: the last pass left something over.
+    fn arm_elections(
+        &self,
+        now: Time,
+        timer: ControllerTimer,
+        more: bool,
+        fx: &mut Effects<ControllerTimer>,
+    ) {
+        let interval_ms = match timer {
+            ControllerTimer::BalanceLeaders if !self.config.auto_leader_rebalance => return,
+            ControllerTimer::BalanceLeaders => self.config.leader_imbalance_check_interval_ms,
+            _ => self.config.unclean_leader_election_interval_ms,
+        };
+        fx.set_timer(timer, now.plus_ms(if more { MORE_ELECTIONS_MS } else { interval_ms }));
+    }
+
     /// What the active controller has decided becomes records of the log, one batch a decision.
     fn append_plans(&mut self, now: Time, fx: &mut Effects<ControllerTimer>) {
         let plans = self.active.as_mut().map(ActiveController::take_plans).unwrap_or_default();
@@ -215,6 +252,9 @@ impl Controller {
         self.active = Some(ActiveController::new(now, epoch, config, &self.committed, random));
         self.append_plans(now, fx);
         self.arm_session_check(now, fx);
+        for timer in [ControllerTimer::BalanceLeaders, ControllerTimer::ElectUncleanly] {
+            self.arm_elections(now, timer, false, fx);
+        }
     }
 
     /// R-CTRL-7: who waits is refused, and what was not committed is forgotten.
@@ -222,6 +262,8 @@ impl Controller {
         self.active = None;
         self.decisions.clear();
         fx.cancel_timer(ControllerTimer::CheckSessions);
+        fx.cancel_timer(ControllerTimer::BalanceLeaders);
+        fx.cancel_timer(ControllerTimer::ElectUncleanly);
         for waiting in std::mem::take(&mut self.waiting) {
             if let Some(refusal) = not_controller::refuse(&waiting.request, ErrorCode::NotController) {
                 fx.respond(waiting.id, refusal);
@@ -273,7 +315,12 @@ const CONTROLLER_APIS: &[ApiKey] = &[
     ApiKey::Fetch,
     ApiKey::ApiVersions,
     ApiKey::CreateTopics,
+    ApiKey::DeleteTopics,
+    ApiKey::CreatePartitions,
+    ApiKey::ElectLeaders,
     ApiKey::IncrementalAlterConfigs,
+    ApiKey::AlterPartitionReassignments,
+    ApiKey::ListPartitionReassignments,
     ApiKey::Vote,
     ApiKey::BeginQuorumEpoch,
     ApiKey::EndQuorumEpoch,

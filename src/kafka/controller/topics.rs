@@ -1,17 +1,20 @@
-//! Topics: creation, configs, and which partitions a broker's coming and going concerns.
+//! Topics: creation, more partitions, deletion, configs.
 //!
-//! Mirrors `ReplicationControlManager` and `ConfigurationControlManager` (R-PLACE-1, R-LOG-52, R-REPL-49).
+//! Mirrors `ReplicationControlManager` and `ConfigurationControlManager` (R-PLACE-1, 7, 9, R-LOG-52).
 
 use std::collections::BTreeMap;
 
+use kafka_protocol::messages::create_partitions_request::{
+    CreatePartitionsAssignment, CreatePartitionsTopic,
+};
 use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use kafka_protocol::messages::create_topics_response::CreatableTopicResult;
+use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::incremental_alter_configs_request::AlterConfigsResource;
 use kafka_protocol::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 
-use super::image::{ClusterImage, PartitionRegistration};
-use super::partition_change::PartitionChangeBuilder;
-use super::placement;
+use super::image::{ClusterImage, PartitionRegistration, TopicImage};
+use super::placement::{self, Draws, PlacementError};
 use crate::kafka::config::{BrokerConfig, check_topic_config};
 use crate::kafka::event::ChangeReason;
 use crate::kafka::protocol::ErrorCode;
@@ -19,7 +22,7 @@ use crate::kafka::protocol::metadata_records::{
     ConfigResource, MetadataRecord, PartitionChange, PartitionRecord, RecoveryState,
 };
 use crate::kafka::random::Random;
-use crate::kafka::types::{BrokerId, LeaderEpoch, PartitionEpoch, Topic, TopicId, TopicPartition};
+use crate::kafka::types::{BrokerId, LeaderEpoch, PartitionEpoch, Topic, TopicId};
 
 /// Why the records of one write were written, for the events they give rise to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,72 +38,6 @@ impl Default for Cause {
     fn default() -> Self {
         Cause(ChangeReason::LeaderRequest)
     }
-}
-
-pub fn partitions_with_in_isr(image: &ClusterImage, broker: BrokerId) -> Vec<TopicPartition> {
-    let members = image.partitions().filter(|(_, partition)| partition.isr.contains(&broker));
-    members.map(|(tp, _)| tp).collect()
-}
-
-pub fn partitions_with_in_elr(image: &ClusterImage, broker: BrokerId) -> Vec<TopicPartition> {
-    let members = image.partitions().filter(|(_, partition)| partition.elr.contains(&broker));
-    members.map(|(tp, _)| tp).collect()
-}
-
-pub fn partitions_led_by_nobody(image: &ClusterImage) -> Vec<TopicPartition> {
-    image.partitions().filter(|(_, partition)| !partition.leader.is_some()).map(|(tp, _)| tp).collect()
-}
-
-fn builder<'a>(
-    image: &'a ClusterImage,
-    tp: &TopicPartition,
-    is_acceptable: &'a dyn Fn(BrokerId) -> bool,
-) -> Option<PartitionChangeBuilder<'a>> {
-    let topic_id = image.topic(&tp.topic)?.id;
-    let mut builder =
-        PartitionChangeBuilder::new(image.partition(tp)?, topic_id, tp.partition, is_acceptable);
-    builder.min_isr = image.effective_min_isr(tp);
-    builder.elr_enabled = image.elr_enabled();
-    Some(builder)
-}
-
-/// What becomes of a partition when `broker` may no longer be in its in-sync set.
-pub fn change_without(
-    image: &ClusterImage,
-    tp: &TopicPartition,
-    broker: BrokerId,
-    unclean_shutdown: bool,
-) -> Option<PartitionChange> {
-    let is_acceptable = |id: BrokerId| id != broker && image.is_active(id);
-    let mut builder = builder(image, tp, &is_acceptable)?;
-    builder.target_isr.retain(|id| *id != broker);
-    builder.unclean_shutdown = unclean_shutdown.then_some(broker);
-    builder.build()
-}
-
-/// What becomes of a partition without a leader when `broker` is back.
-pub fn change_with_back(
-    image: &ClusterImage,
-    tp: &TopicPartition,
-    broker: BrokerId,
-) -> Option<PartitionChange> {
-    let is_acceptable = |id: BrokerId| id == broker || image.is_active(id);
-    builder(image, tp, &is_acceptable)?.build()
-}
-
-/// What becomes of a partition whose leader asked for another in-sync set.
-pub fn change_to_isr(
-    image: &ClusterImage,
-    tp: &TopicPartition,
-    mut isr: Vec<BrokerId>,
-    recovery: RecoveryState,
-) -> Option<PartitionChange> {
-    let is_acceptable = |id: BrokerId| image.is_active(id);
-    let mut builder = builder(image, tp, &is_acceptable)?;
-    isr.sort();
-    builder.target_isr = isr;
-    builder.target_recovery = recovery;
-    builder.build()
 }
 
 /// An error with the sentence that goes with it.
@@ -146,30 +83,21 @@ pub fn create_topic(
         own.insert(entry.name.to_string(), value);
     }
     check_topic_config(&own).map_err(|error| (ErrorCode::InvalidConfig, error.to_string()))?;
-    let (partitions, replicas) = placed(topic, image, config)?;
-    let replication_factor = replicas.first().map_or(topic.replication_factor, |list| list.len() as i16);
+    let replicas = match topic.assignments.is_empty() {
+        true => placed(topic, image, config)?,
+        false => assigned(topic, image)?,
+    };
+    let replication_factor = replicas[0].len() as i16;
+    let partitions = replicas.len() as i32;
     let id = TopicId(random.uuid());
     let mut records = vec![MetadataRecord::Topic { name: name.clone(), id }];
     for (key, value) in own {
         let (resource, name) = (ConfigResource::Topic, name.as_str().to_string());
         records.push(MetadataRecord::Config { resource, name, key, value: Some(value) });
     }
+    let is_manual = !topic.assignments.is_empty();
     for (number, replicas) in (0..).zip(replicas) {
-        let isr: Vec<BrokerId> = replicas.iter().copied().filter(|id| image.is_active(*id)).collect();
-        let Some(leader) = isr.first().copied() else {
-            let reason = "All brokers are currently fenced or in controlled shutdown.";
-            return Err(cannot_replicate(replication_factor, reason));
-        };
-        records.push(MetadataRecord::Partition(PartitionRecord {
-            partition: number,
-            topic_id: id,
-            replicas,
-            isr,
-            leader,
-            recovery: RecoveryState::Recovered,
-            leader_epoch: LeaderEpoch(0),
-            partition_epoch: PartitionEpoch(0),
-        }));
+        records.push(new_partition(id, number, replicas, is_manual, image)?);
     }
     let result = CreatableTopicResult::default()
         .with_name(topic.name.clone())
@@ -178,6 +106,41 @@ pub fn create_topic(
         .with_num_partitions(partitions)
         .with_replication_factor(replication_factor);
     Ok((records, result))
+}
+
+/// R-PLACE-6.
+fn new_partition(
+    topic_id: TopicId,
+    partition: i32,
+    replicas: Vec<BrokerId>,
+    is_manual: bool,
+    image: &ClusterImage,
+) -> Result<MetadataRecord, Refused> {
+    let isr: Vec<BrokerId> = replicas.iter().copied().filter(|id| image.is_active(*id)).collect();
+    let Some(leader) = isr.first().copied() else {
+        return Err(match is_manual {
+            true => unassignable(format!(
+                "All brokers specified in the manual partition assignment for partition {partition} are fenced or in \
+                 controlled shutdown."
+            )),
+            false => cannot_replicate(
+                replicas.len() as i16,
+                "All brokers are currently fenced or in controlled shutdown.",
+            ),
+        });
+    };
+    Ok(MetadataRecord::Partition(PartitionRecord {
+        partition,
+        topic_id,
+        replicas,
+        isr,
+        removing: Vec::new(),
+        adding: Vec::new(),
+        leader,
+        recovery: RecoveryState::Recovered,
+        leader_epoch: LeaderEpoch(0),
+        partition_epoch: PartitionEpoch(0),
+    }))
 }
 
 fn cannot_replicate(replication_factor: i16, reason: impl std::fmt::Display) -> Refused {
@@ -190,10 +153,7 @@ fn placed(
     topic: &CreatableTopic,
     image: &ClusterImage,
     config: &BrokerConfig,
-) -> Result<(i32, Vec<Vec<BrokerId>>), Refused> {
-    if !topic.assignments.is_empty() {
-        return Err((ErrorCode::InvalidRequest, "Manual assignments are not modelled yet.".to_string()));
-    }
+) -> Result<Vec<Vec<BrokerId>>, Refused> {
     let replication_factor = match topic.replication_factor {
         -1 => config.default_replication_factor,
         factor if factor < 1 => {
@@ -210,8 +170,140 @@ fn placed(
         }
         number => number,
     };
-    let placed = placement::place(&image.brokers, partitions, replication_factor);
-    Ok((partitions, placed.map_err(|error| cannot_replicate(replication_factor, error))?))
+    place(partitions, replication_factor, image).map_err(|error| cannot_replicate(replication_factor, error))
+}
+
+/// Placement starts at the lowest rack and id, so that a person can predict it (D-2).
+fn place(
+    partitions: i32,
+    replication_factor: i16,
+    image: &ClusterImage,
+) -> Result<Vec<Vec<BrokerId>>, PlacementError> {
+    placement::place(&image.usable_brokers(), partitions, replication_factor, &mut Draws::InOrder)
+}
+
+/// R-PLACE-1: replicas as somebody chose them.
+fn assigned(topic: &CreatableTopic, image: &ClusterImage) -> Result<Vec<Vec<BrokerId>>, Refused> {
+    if topic.replication_factor != -1 || topic.num_partitions != -1 {
+        let what = if topic.replication_factor != -1 { "replication factor" } else { "numPartitions" };
+        let sentence = format!("A manual partition assignment was specified, but {what} was not set to -1.");
+        return Err((ErrorCode::InvalidRequest, sentence));
+    }
+    let mut partitions: BTreeMap<i32, Vec<BrokerId>> = BTreeMap::new();
+    let mut replication_factor = None;
+    for assignment in &topic.assignments {
+        let number = assignment.partition_index;
+        let replicas: Vec<BrokerId> = assignment.broker_ids.iter().map(|id| BrokerId(id.0)).collect();
+        check_manual_assignment(&replicas, replication_factor, image)?;
+        replication_factor = Some(replicas.len());
+        if partitions.insert(number, replicas).is_some() {
+            return Err(unassignable(format!(
+                "Found multiple manual partition assignments for partition {number}"
+            )));
+        }
+    }
+    match (0..).zip(partitions.keys()).all(|(expected, number)| expected == *number) {
+        true => Ok(partitions.into_values().collect()),
+        false => Err(unassignable("partitions should be a consecutive 0-based integer sequence".to_string())),
+    }
+}
+
+/// Registered brokers, each once, and as many as the partitions before.
+pub(super) fn check_manual_assignment(
+    replicas: &[BrokerId],
+    replication_factor: Option<usize>,
+    image: &ClusterImage,
+) -> Result<(), Refused> {
+    let with = |what: String| unassignable(format!("The manual partition assignment includes {what}"));
+    if replicas.is_empty() {
+        return Err(with("an empty replica list.".to_string()));
+    }
+    let mut sorted = replicas.to_vec();
+    sorted.sort();
+    for (index, broker) in sorted.iter().enumerate() {
+        if !image.brokers.contains_key(broker) {
+            return Err(with(format!("broker {broker}, but no such broker is registered.")));
+        }
+        if sorted[..index].last() == Some(broker) {
+            return Err(with(format!("the broker {broker} more than once.")));
+        }
+    }
+    match replication_factor.filter(|factor| *factor != replicas.len()) {
+        Some(factor) => Err(with(format!(
+            "a partition with {} replica(s), but this is not consistent with previous partitions, which have {factor} \
+             replica(s).",
+            replicas.len()
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn unassignable(sentence: String) -> Refused {
+    (ErrorCode::InvalidReplicaAssignment, sentence)
+}
+
+/// The records that give a topic more partitions (R-PLACE-7). Those it has are not touched.
+pub fn create_partitions(
+    wanted: &CreatePartitionsTopic,
+    image: &ClusterImage,
+) -> Result<Vec<MetadataRecord>, Refused> {
+    let name = Topic::new(&wanted.name);
+    let topic = image.topic(&name).ok_or_else(unknown_topic)?;
+    let present = topic.partitions.len() as i32;
+    let refuse = |sentence| Err((ErrorCode::InvalidPartitions, sentence));
+    if wanted.count == present {
+        return refuse(format!("Topic already has {present} partition(s)."));
+    }
+    if wanted.count < present {
+        return refuse(format!(
+            "The topic {name} currently has {present} partition(s); {} would not be an increase.",
+            wanted.count
+        ));
+    }
+    let additional = wanted.count - present;
+    let replication_factor = topic.partitions[0].replicas.len();
+    let replicas = match &wanted.assignments {
+        Some(assignments) if assignments.len() != additional as usize => {
+            return Err(unassignable(format!(
+                "Attempted to add {additional} additional partition(s), but only {} assignment(s) were specified.",
+                assignments.len()
+            )));
+        }
+        Some(assignments) => {
+            let ids = |one: &CreatePartitionsAssignment| -> Vec<BrokerId> {
+                one.broker_ids.iter().map(|id| BrokerId(id.0)).collect()
+            };
+            let lists: Vec<Vec<BrokerId>> = assignments.iter().map(ids).collect();
+            for list in &lists {
+                check_manual_assignment(list, Some(replication_factor), image)?;
+            }
+            lists
+        }
+        None => place(additional, replication_factor as i16, image)
+            .map_err(|error| (ErrorCode::InvalidReplicationFactor, error.to_string()))?,
+    };
+    let is_manual = wanted.assignments.is_some();
+    let new = (present..).zip(replicas);
+    new.map(|(number, replicas)| new_partition(topic.id, number, replicas, is_manual, image)).collect()
+}
+
+fn unknown_topic() -> Refused {
+    (ErrorCode::UnknownTopicOrPartition, "This server does not host this topic-partition.".to_string())
+}
+
+/// The topic that a deletion names, by its name or its id (R-PLACE-9).
+pub fn find_deletable<'a>(
+    wanted: &DeleteTopicState,
+    image: &'a ClusterImage,
+) -> Result<&'a TopicImage, Refused> {
+    let unknown_id = || (ErrorCode::UnknownTopicId, "This server does not host this topic ID.".to_string());
+    match &wanted.name {
+        Some(_) if !wanted.topic_id.is_nil() => {
+            Err((ErrorCode::InvalidRequest, "You may not specify both topic name and topic id.".to_string()))
+        }
+        Some(name) => image.topic(&Topic::new(name)).map(|topic| &**topic).ok_or_else(unknown_topic),
+        None => image.topic_by_id(TopicId(wanted.topic_id)).map(|topic| &**topic).ok_or_else(unknown_id),
+    }
 }
 
 /// The records that change one resource's configs (IncrementalAlterConfigs: SET 0, DELETE 1).
@@ -253,7 +345,7 @@ pub fn alter_configs(
 
 /// R-REPL-48, `ClearElrRecord`: another min.insync.replicas makes the eligible replicas and the last known leaders of
 /// the topic meaningless.
-fn elr_cleared_by(records: &[MetadataRecord], topic: &super::image::TopicImage) -> Vec<MetadataRecord> {
+fn elr_cleared_by(records: &[MetadataRecord], topic: &TopicImage) -> Vec<MetadataRecord> {
     let changes_min_isr = |record: &MetadataRecord| matches!(record, MetadataRecord::Config { key, .. } if key == "min.insync.replicas");
     if !records.iter().any(changes_min_isr) {
         return Vec::new();

@@ -33,12 +33,14 @@ use super::protocol::wire::WireError;
 use super::protocol::{ErrorCode, Request};
 use super::random::Random;
 use super::time::Time;
-use super::types::{BrokerId, ClientName, GroupId, LeaderEpoch, MemberId, Offset, TopicId, TopicPartition};
+use super::types::{
+    BrokerId, ClientName, GroupId, LeaderEpoch, MemberId, Offset, Topic, TopicId, TopicPartition,
+};
 
 pub use classic::{ClassicGroup, InitialDelay, Member, PendingMember};
 pub use config::GroupConfig;
 pub use offsets::GroupOffsets;
-pub use partition::{java_hash, partition_for};
+pub use partition::{java_hash, kafka_abs, partition_for};
 pub use shard::{LogRecord, Shard};
 pub use write::coordinator_error;
 
@@ -330,6 +332,23 @@ impl GroupCoordinator {
         fx: &mut GroupEffects,
     ) {
         self.if_led(now, partition, fx, |shard, cx| shard.on_high_watermark(high_watermark, cx));
+    }
+
+    /// Topics are gone from the metadata: what groups committed for them goes too (R-PLACE-9).
+    pub fn on_topics_deleted(
+        &mut self,
+        now: Time,
+        deleted: &BTreeMap<TopicId, Topic>,
+        fx: &mut GroupEffects,
+    ) {
+        let partitions: Vec<i32> = self.shards.keys().copied().collect();
+        for partition in partitions {
+            self.if_led(now, partition, fx, |shard, cx| {
+                if !shard.loading {
+                    shard.on_topics_deleted(deleted, cx);
+                }
+            });
+        }
     }
 
     fn shard_state(&self, group: &m::GroupId) -> Result<i32, ErrorCode> {

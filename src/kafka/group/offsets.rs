@@ -65,8 +65,19 @@ pub(super) struct OffsetChange {
     pub tp: TopicPartition,
     pub before: Option<OffsetCommitValue>,
     pub after: Option<OffsetCommitValue>,
-    /// Who committed it, if that was through this coordinator.
-    pub client: Option<ClientName>,
+    pub author: Author,
+}
+
+/// Whose doing a change of an offset is.
+#[derive(Clone, Debug)]
+pub(super) enum Author {
+    /// A commit through this coordinator.
+    Client(ClientName),
+    Expiry,
+    /// The topic of the offset is gone (R-PLACE-9).
+    TopicDeletion,
+    /// Read from the log: an earlier coordinator's.
+    Log,
 }
 
 impl OffsetChange {
@@ -80,12 +91,13 @@ impl OffsetChange {
     /// The change is below the high watermark now. What an earlier coordinator wrote was its to tell.
     pub fn told(&self, cx: &mut Context<'_>) {
         let (group, tp) = (self.group.clone(), self.tp.clone());
-        match (&self.before, &self.after, &self.client) {
-            (_, Some(value), Some(client)) => {
+        match (&self.before, &self.after, &self.author) {
+            (_, Some(value), Author::Client(client)) => {
                 let (offset, client) = (value.offset, client.clone());
                 cx.event(Event::OffsetCommitted { group, tp, offset, client });
             }
-            (Some(_), None, _) => cx.event(Event::OffsetExpired { group, tp }),
+            (Some(_), None, Author::Expiry) => cx.event(Event::OffsetExpired { group, tp }),
+            (Some(_), None, Author::TopicDeletion) => cx.event(Event::OffsetDropped { group, tp }),
             _ => {}
         }
     }
@@ -163,8 +175,8 @@ impl Commit {
                 expire_timestamp_ms: None,
                 topic_id: Some(topic_id),
             };
-            let (group, client) = (group.clone(), Some(client.clone()));
-            changes.push(OffsetChange { group, tp, before: None, after: Some(value), client });
+            let (group, author) = (group.clone(), Author::Client(client.clone()));
+            changes.push(OffsetChange { group, tp, before: None, after: Some(value), author });
         }
         changes
     }

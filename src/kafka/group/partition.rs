@@ -8,7 +8,7 @@ pub fn java_hash(text: &str) -> i32 {
 }
 
 /// Kafka's `Utils.abs`: the absolute value, and 0 for the smallest integer, which has none.
-fn kafka_abs(value: i32) -> i32 {
+pub fn kafka_abs(value: i32) -> i32 {
     value.checked_abs().unwrap_or(0)
 }
 

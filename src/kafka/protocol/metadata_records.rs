@@ -55,6 +55,8 @@ pub struct PartitionRecord {
     pub topic_id: TopicId,
     pub replicas: Vec<BrokerId>,
     pub isr: Vec<BrokerId>,
+    pub removing: Vec<BrokerId>,
+    pub adding: Vec<BrokerId>,
     pub leader: BrokerId,
     pub recovery: RecoveryState,
     pub leader_epoch: LeaderEpoch,
@@ -68,6 +70,9 @@ pub struct PartitionChange {
     pub topic_id: TopicId,
     pub isr: Option<Vec<BrokerId>>,
     pub leader: Option<BrokerId>,
+    pub replicas: Option<Vec<BrokerId>>,
+    pub removing: Option<Vec<BrokerId>>,
+    pub adding: Option<Vec<BrokerId>>,
     pub recovery: Option<RecoveryState>,
     pub elr: Option<Vec<BrokerId>>,
     pub last_known_elr: Option<Vec<BrokerId>>,
@@ -103,6 +108,9 @@ pub enum MetadataRecord {
         value: Option<String>,
     },
     PartitionChange(PartitionChange),
+    RemoveTopic {
+        id: TopicId,
+    },
     FeatureLevel {
         name: String,
         level: i16,
@@ -123,6 +131,7 @@ impl MetadataRecord {
             MetadataRecord::Partition(_) => (3, 2),
             MetadataRecord::Config { .. } => (4, 0),
             MetadataRecord::PartitionChange(_) => (5, 2),
+            MetadataRecord::RemoveTopic { .. } => (9, 0),
             MetadataRecord::FeatureLevel { .. } => (12, 0),
             MetadataRecord::ProducerIds { .. } => (15, 0),
             MetadataRecord::BrokerRegistrationChange(change) => {
@@ -154,6 +163,10 @@ impl MetadataRecord {
                 w.tags(&[]);
             }
             MetadataRecord::PartitionChange(record) => encode_partition_change(&mut w, record),
+            MetadataRecord::RemoveTopic { id } => {
+                w.uuid(id.0);
+                w.tags(&[]);
+            }
             MetadataRecord::FeatureLevel { name, level } => {
                 w.compact_string(name);
                 w.i16(*level);
@@ -188,6 +201,11 @@ impl MetadataRecord {
             (3, 2) => MetadataRecord::Partition(decode_partition(&mut r)?),
             (4, 0) => decode_config(&mut r)?,
             (5, 2) => MetadataRecord::PartitionChange(decode_partition_change(&mut r)?),
+            (9, 0) => {
+                let id = TopicId(r.uuid()?);
+                r.tags()?;
+                MetadataRecord::RemoveTopic { id }
+            }
             (12, 0) => {
                 let (name, level) = (r.compact_string()?, r.i16()?);
                 r.tags()?;
@@ -304,8 +322,8 @@ fn encode_partition(w: &mut Writer, record: &PartitionRecord) {
     w.uuid(record.topic_id.0);
     encode_ids(w, &record.replicas);
     encode_ids(w, &record.isr);
-    encode_ids(w, &[]);
-    encode_ids(w, &[]);
+    encode_ids(w, &record.removing);
+    encode_ids(w, &record.adding);
     w.i32(record.leader.0);
     w.i32(record.leader_epoch.0);
     w.i32(record.partition_epoch.0);
@@ -318,8 +336,7 @@ fn encode_partition(w: &mut Writer, record: &PartitionRecord) {
 fn decode_partition(r: &mut Reader<'_>) -> Result<PartitionRecord, WireError> {
     let (partition, topic_id) = (r.i32()?, TopicId(r.uuid()?));
     let (replicas, isr) = (decode_ids(r)?, decode_ids(r)?);
-    decode_ids(r)?;
-    decode_ids(r)?;
+    let (removing, adding) = (decode_ids(r)?, decode_ids(r)?);
     let leader = BrokerId(r.i32()?);
     let (leader_epoch, partition_epoch) = (LeaderEpoch(r.i32()?), PartitionEpoch(r.i32()?));
     r.compact_array(|r| r.uuid())?;
@@ -330,6 +347,8 @@ fn decode_partition(r: &mut Reader<'_>) -> Result<PartitionRecord, WireError> {
         topic_id,
         replicas,
         isr,
+        removing,
+        adding,
         leader,
         recovery,
         leader_epoch,
@@ -341,14 +360,27 @@ fn encode_partition_change(w: &mut Writer, record: &PartitionChange) {
     w.i32(record.partition);
     w.uuid(record.topic_id.0);
     let mut tags = Vec::new();
-    tags.extend(record.isr.as_deref().map(|isr| Writer::tagged(0, |w| encode_ids(w, isr))));
+    let ids = |tag, ids: &Option<Vec<BrokerId>>| {
+        ids.as_deref().map(|ids| Writer::tagged(tag, |w| encode_ids(w, ids)))
+    };
+    tags.extend(ids(0, &record.isr));
     tags.extend(record.leader.map(|leader| Writer::tagged(1, |w| w.i32(leader.0))));
+    tags.extend(ids(2, &record.replicas));
+    tags.extend(ids(3, &record.removing));
+    tags.extend(ids(4, &record.adding));
     tags.extend(record.recovery.map(|state| {
         let recovering = state == RecoveryState::Recovering;
         Writer::tagged(5, |w| w.i8(i8::from(recovering)))
     }));
-    tags.extend(record.elr.as_deref().map(|elr| Writer::tagged(6, |w| encode_ids(w, elr))));
-    tags.extend(record.last_known_elr.as_deref().map(|elr| Writer::tagged(7, |w| encode_ids(w, elr))));
+    tags.extend(ids(6, &record.elr));
+    tags.extend(ids(7, &record.last_known_elr));
+    // Where each replica lies on its broker.
+    tags.extend(
+        record
+            .replicas
+            .as_deref()
+            .map(|replicas| Writer::tagged(8, |w| w.compact_array(replicas, |w, _| w.uuid(log_directory())))),
+    );
     w.tags(&tags);
 }
 
@@ -359,6 +391,9 @@ fn decode_partition_change(r: &mut Reader<'_>) -> Result<PartitionChange, WireEr
         match tag {
             0 => change.isr = Some(decode_ids_field(field)?),
             1 => change.leader = Some(BrokerId(field.i32()?)),
+            2 => change.replicas = Some(decode_ids_field(field)?),
+            3 => change.removing = Some(decode_ids_field(field)?),
+            4 => change.adding = Some(decode_ids_field(field)?),
             5 => {
                 let recovering = field.i8()? == 1;
                 change.recovery =
@@ -412,6 +447,8 @@ mod tests {
             topic_id,
             replicas: ids(&[3, 1, 2]),
             isr: ids(&[3, 1]),
+            removing: ids(&[2]),
+            adding: ids(&[3]),
             leader: BrokerId(3),
             recovery: RecoveryState::Recovering,
             leader_epoch: LeaderEpoch(4),
@@ -422,6 +459,9 @@ mod tests {
             topic_id,
             isr: Some(ids(&[])),
             leader: Some(BrokerId::NONE),
+            replicas: Some(ids(&[4, 1, 2])),
+            removing: Some(ids(&[2])),
+            adding: Some(ids(&[4])),
             recovery: Some(RecoveryState::Recovered),
             elr: Some(ids(&[1, 2])),
             last_known_elr: Some(ids(&[3])),
@@ -433,6 +473,7 @@ mod tests {
             in_controlled_shutdown: true,
         };
         check(MetadataRecord::BrokerRegistrationChange(fenced));
+        check(MetadataRecord::RemoveTopic { id: topic_id });
         check(MetadataRecord::FeatureLevel { name: "metadata.version".into(), level: 30 });
         check(MetadataRecord::ProducerIds {
             broker: BrokerId(1),

@@ -101,8 +101,13 @@ apis! {
     SyncGroup = 14, version 5: SyncGroupRequest -> SyncGroupResponse;
     ApiVersions = 18, version 4: ApiVersionsRequest -> ApiVersionsResponse;
     CreateTopics = 19, version 7: CreateTopicsRequest -> CreateTopicsResponse;
+    DeleteTopics = 20, version 6: DeleteTopicsRequest -> DeleteTopicsResponse;
     InitProducerId = 22, version 5: InitProducerIdRequest -> InitProducerIdResponse;
+    CreatePartitions = 37, version 3: CreatePartitionsRequest -> CreatePartitionsResponse;
+    ElectLeaders = 43, version 2: ElectLeadersRequest -> ElectLeadersResponse;
     IncrementalAlterConfigs = 44, version 1: IncrementalAlterConfigsRequest -> IncrementalAlterConfigsResponse;
+    AlterPartitionReassignments = 45, version 1: AlterPartitionReassignmentsRequest -> AlterPartitionReassignmentsResponse;
+    ListPartitionReassignments = 46, version 0: ListPartitionReassignmentsRequest -> ListPartitionReassignmentsResponse;
     Vote = 52, version 2: VoteRequest -> VoteResponse;
     BeginQuorumEpoch = 53, version 1: BeginQuorumEpochRequest -> BeginQuorumEpochResponse;
     EndQuorumEpoch = 54, version 1: EndQuorumEpochRequest -> EndQuorumEpochResponse;

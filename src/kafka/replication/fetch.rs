@@ -166,7 +166,7 @@ impl ReplicaManager {
         let (end, high_watermark) = (partition.log.log_end_offset(), partition.log.high_watermark());
         let (offset, log_start) = (Offset(wanted.fetch_offset), Offset(wanted.log_start_offset));
         let leader = partition.leader_mut().ok_or(ErrorCode::NotLeaderOrFollower)?;
-        let moved = leader.on_follower_fetch(now, follower, offset, log_start, end, epoch);
+        let moved = leader.on_follower_fetch(now, follower, offset, log_start, end, epoch, image);
         let moved = moved.ok_or(ErrorCode::NotLeaderOrFollower)?;
         if leader.maybe_expand(follower, high_watermark, image) {
             self.notice(Notice::IsrWanted { tp: tp.clone() });

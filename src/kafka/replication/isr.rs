@@ -45,15 +45,17 @@ impl IsrState {
         !matches!(self, IsrState::Committed(_))
     }
 
-    /// The set that the controller is, or would be, asked for.
+    /// The set that the controller is, or would be, asked for, by id.
     pub fn wanted(&self) -> Vec<BrokerId> {
-        match self {
+        let mut wanted: Vec<BrokerId> = match self {
             IsrState::Committed(isr) => isr.clone(),
             IsrState::PendingExpand { isr, added } => isr.iter().copied().chain([*added]).collect(),
             IsrState::PendingShrink { isr, out_of_sync } => {
                 isr.iter().copied().filter(|id| !out_of_sync.contains(id)).collect()
             }
-        }
+        };
+        wanted.sort();
+        wanted
     }
 
     /// Gives the request up: back to what was committed.

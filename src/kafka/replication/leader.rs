@@ -92,6 +92,14 @@ impl Leader {
         Leader { epoch_start_offset, remotes, isr: IsrState::Committed(registration.isr.clone()) }
     }
 
+    /// A reassignment brings followers and takes some away; of those that come nothing is known (R-REPL-58).
+    pub fn set_replicas(&mut self, me: BrokerId, replicas: &[BrokerId], now: Time) {
+        self.remotes.retain(|id, _| replicas.contains(id));
+        for id in replicas.iter().filter(|id| **id != me) {
+            self.remotes.entry(*id).or_insert_with(|| Remote::new(now, false));
+        }
+    }
+
     /// A leader that is elected again keeps what it knows of its followers; only their clocks start anew
     /// (`Replica.resetReplicaState`).
     pub fn remember(&mut self, before: &BTreeMap<BrokerId, Remote>, now: Time) {
@@ -136,8 +144,8 @@ impl Leader {
         (self.isr.committed().len() as i32) < min_isr
     }
 
-    /// Digests a follower's fetch. Whether its log end changed; `None` if it is not a replica or an older incarnation
-    /// (R-REPL-10).
+    /// Digests a follower's fetch. Whether its log end changed; `None` if it is not a replica, or an older incarnation
+    /// than the one that is in service (R-REPL-10).
     pub fn on_follower_fetch(
         &mut self,
         now: Time,
@@ -146,9 +154,11 @@ impl Leader {
         log_start: Offset,
         leader_end: Offset,
         epoch: BrokerEpoch,
+        image: &ClusterImage,
     ) -> Option<bool> {
         let remote = self.remotes.get_mut(&follower)?;
-        if remote.broker_epoch.is_some_and(|known| epoch.0 != -1 && epoch < known) {
+        let known = image.brokers.get(&follower).filter(|broker| !broker.fenced);
+        if known.is_some_and(|known| epoch.0 != -1 && epoch < known.epoch) {
             return None;
         }
         let before = remote.log_end_offset;

@@ -95,6 +95,8 @@ mod tests {
     fn new_leader(high_watermark: i64) -> Partition {
         let replicas = vec![BrokerId(1), BrokerId(2)];
         let registration = PartitionRegistration {
+            removing: Vec::new(),
+            adding: Vec::new(),
             isr: replicas.clone(),
             replicas,
             elr: Vec::new(),

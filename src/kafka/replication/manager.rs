@@ -17,7 +17,7 @@ use crate::kafka::event::{Event, TruncationReason};
 use crate::kafka::log::Log;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition};
+use crate::kafka::types::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition};
 
 /// What a broker's disk holds; it outlives the process. After a kill the page cache is written out by the system, so
 /// nothing that was appended is missing; the high watermark is what was last checkpointed.
@@ -25,6 +25,8 @@ use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 pub struct Disk {
     pub logs: BTreeMap<TopicPartition, (TopicId, Log)>,
     pub high_watermarks: BTreeMap<TopicPartition, Offset>,
+    /// The clean-shutdown file: the epoch of the broker that last stopped in order (R-REPL-56).
+    pub clean_shutdown: Option<BrokerEpoch>,
 }
 
 /// The step at hand: when it happens, what the broker knows of the cluster, and where its effects go.
@@ -63,6 +65,8 @@ pub struct ReplicaManager {
     pub(super) fetchers: BTreeMap<BrokerId, Fetcher>,
     checkpoints: BTreeMap<TopicPartition, Offset>,
     notices: Vec<Notice>,
+    /// The broker is about to stop: replicas that are out of sync are not fetched any more.
+    stopping: bool,
 }
 
 impl ReplicaManager {
@@ -82,6 +86,7 @@ impl ReplicaManager {
             fetchers: BTreeMap::new(),
             checkpoints: disk.high_watermarks,
             notices: Vec::new(),
+            stopping: false,
         }
     }
 
@@ -90,7 +95,12 @@ impl ReplicaManager {
             let partition = Rc::unwrap_or_clone(partition);
             (tp, (partition.topic_id, partition.log))
         });
-        Disk { logs: logs.collect(), high_watermarks: self.checkpoints }
+        Disk { logs: logs.collect(), high_watermarks: self.checkpoints, clean_shutdown: None }
+    }
+
+    /// The broker is about to stop (R-REPL-55).
+    pub fn begin_controlled_shutdown(&mut self) {
+        self.stopping = true;
     }
 
     pub fn partition(&self, tp: &TopicPartition) -> Option<&Rc<Partition>> {
@@ -165,12 +175,27 @@ impl ReplicaManager {
                 self.notice(Notice::Resigned { tp: tp.clone() });
                 self.complete(tp, step);
             }
-            if start_anew {
+            let in_sync = registration.leader.is_some() && registration.isr.contains(&me);
+            if self.stopping && !in_sync {
+                self.stop_fetching(tp);
+            } else if start_anew {
                 let (broker, leader, leader_epoch) = (me, registration.leader, registration.leader_epoch);
                 step.fx.event(Event::BecameFollower { broker, tp: tp.clone(), leader_epoch, leader });
                 self.start_fetching(tp, step);
             }
         }
+    }
+
+    /// The replica is not this broker's any more, and its log goes with it (R-PLACE-9, R-REPL-59).
+    pub fn delete(&mut self, tp: &TopicPartition, step: &mut Step<'_>) {
+        let Some(partition) = self.partitions.remove(tp) else { return };
+        self.stop_fetching(tp);
+        self.checkpoints.remove(tp);
+        step.fx.event(Event::ReplicaDeleted { broker: self.me, tp: tp.clone() });
+        if partition.is_leader() {
+            self.notice(Notice::Resigned { tp: tp.clone() });
+        }
+        self.complete(tp, step);
     }
 
     /// Another value of a topic's config. It is no reason to look at the high watermark (R-REPL-14): with a lower
@@ -281,10 +306,23 @@ impl ReplicaManager {
         self.complete(tp, step);
     }
 
-    /// The request is given up without a retry (R-REPL-26).
-    pub fn isr_reverted(&mut self, tp: &TopicPartition) {
-        if let Some(leader) = self.edit(tp).and_then(Partition::leader_mut) {
-            leader.isr.revert();
+    /// The controller refused the in-sync set that was asked for. Whether to ask again (R-REPL-26).
+    pub fn isr_refused(&mut self, tp: &TopicPartition, error: ErrorCode) -> bool {
+        match error {
+            ErrorCode::OperationNotAttempted | ErrorCode::IneligibleReplica => {
+                if let Some(leader) = self.edit(tp).and_then(Partition::leader_mut) {
+                    leader.isr.revert();
+                }
+                false
+            }
+            // The metadata log will say what is right; until then the change counts as on its way.
+            ErrorCode::UnknownTopicOrPartition
+            | ErrorCode::UnknownTopicId
+            | ErrorCode::FencedLeaderEpoch
+            | ErrorCode::InvalidUpdateVersion
+            | ErrorCode::InvalidRequest
+            | ErrorCode::NewLeaderElected => false,
+            _ => true,
         }
     }
 

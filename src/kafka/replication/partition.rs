@@ -79,6 +79,7 @@ impl Partition {
         let new_epoch = registration.leader_epoch > self.leader_epoch;
         self.adopt(registration);
         if !new_epoch && let Role::Leader(leader) = &mut self.role {
+            leader.set_replicas(me, &registration.replicas, now);
             leader.commit_isr(registration.isr.clone());
             return false;
         }
@@ -160,6 +161,8 @@ mod tests {
     fn registration(leader_epoch: i32, leader: BrokerId) -> PartitionRegistration {
         PartitionRegistration {
             replicas: vec![ME, OTHER],
+            removing: Vec::new(),
+            adding: Vec::new(),
             isr: vec![ME, OTHER],
             elr: Vec::new(),
             last_known_elr: Vec::new(),
@@ -187,7 +190,15 @@ mod tests {
     fn fetched(partition: &mut Partition, offset: i64) {
         let end = partition.log.log_end_offset();
         let leader = partition.leader_mut().expect("it leads");
-        leader.on_follower_fetch(Time::ZERO, OTHER, Offset(offset), Offset::ZERO, end, BrokerEpoch(9));
+        leader.on_follower_fetch(
+            Time::ZERO,
+            OTHER,
+            Offset(offset),
+            Offset::ZERO,
+            end,
+            BrokerEpoch(9),
+            &ClusterImage::default(),
+        );
     }
 
     fn advance(partition: &mut Partition) {

@@ -190,9 +190,11 @@ impl ReplicaManager {
         let (response, image) = (&mut produce.response, step.image);
         produce.pending.retain(|pending| {
             let partition = partitions.get(&pending.tp);
-            let outcome = partition.map_or(Some(ErrorCode::NotLeaderOrFollower), |partition| {
-                partition.acks_all_outcome(pending.required)
-            });
+            let outcome = match partition {
+                Some(partition) => partition.acks_all_outcome(pending.required),
+                None if image.partition(&pending.tp).is_some() => Some(ErrorCode::NotLeaderOrFollower),
+                None => Some(ErrorCode::UnknownTopicOrPartition),
+            };
             if let Some(error) = outcome {
                 settle(response, pending, error, image);
             }
@@ -316,6 +318,8 @@ mod tests {
         image.replay(&MetadataRecord::Topic { name: "t".into(), id: topic_id });
         image.replay(&MetadataRecord::Partition(PartitionRecord {
             partition: 0,
+            removing: Vec::new(),
+            adding: Vec::new(),
             topic_id,
             replicas: vec![BrokerId(1), leader],
             isr: vec![leader],

@@ -66,6 +66,8 @@ fn bench() -> Bench {
         topic_id: topic_id(),
         replicas: ids.clone(),
         isr: ids,
+        removing: Vec::new(),
+        adding: Vec::new(),
         leader: BrokerId(1),
         recovery: RecoveryState::Recovered,
         leader_epoch: LeaderEpoch(0),

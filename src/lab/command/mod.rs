@@ -2,10 +2,13 @@
 //!
 //! ```text
 //! kill broker 3                      freeze consumer-b             cut broker 3 from controller 101
+//! stop broker 3                      start broker 3                elect preferred leader orders-0
 //! add broker 4 rack d                pause checkout-api            close consumer-a
 //! add producer NAME to TOPIC rate 12/s keys "cart-{0..7}" acks=1
 //! add consumer NAME to GROUP topics orders program "poll; process 20ms; commit" auto.offset.reset=earliest
 //! create topic NAME partitions 3 replication-factor 3 min.insync.replicas=2
+//! add partitions to NAME up to 6     delete topic NAME             elect unclean leaders
+//! reassign NAME-0 to 3,1,2           cancel reassignment NAME-0
 //! set topic NAME min.insync.replicas=1          unset topic NAME min.insync.replicas
 //! ```
 //!

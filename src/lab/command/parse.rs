@@ -7,13 +7,14 @@ use super::CommandError;
 use super::complete::{ConsumerDraft, ProducerDraft, Written};
 use super::tokens::{Token, tokens};
 use crate::client::consumer::Line;
-use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic};
+use crate::kafka::controller::elections::ElectionType;
+use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic, TopicPartition};
 use crate::lab::words::suggestion;
 use crate::sim::{Command, Target};
 
-const VERBS: [&str; 14] = [
-    "kill", "start", "freeze", "thaw", "cut", "heal", "add", "pause", "resume", "close", "crash", "create",
-    "set", "unset",
+const VERBS: [&str; 19] = [
+    "kill", "stop", "start", "freeze", "thaw", "cut", "heal", "add", "pause", "resume", "close", "crash",
+    "create", "delete", "elect", "reassign", "cancel", "set", "unset",
 ];
 
 /// Reads one command.
@@ -28,6 +29,7 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
     let verb = words.keyword("a command")?;
     let written = match verb.text.as_str() {
         "kill" => Command::Kill(target(&mut words)?).into(),
+        "stop" => stop_broker(&mut words)?.into(),
         "start" => Command::Start(target(&mut words)?).into(),
         "freeze" => Command::Freeze(target(&mut words)?).into(),
         "thaw" => Command::Thaw(target(&mut words)?).into(),
@@ -39,8 +41,9 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
             let (a, b) = link(&mut words)?;
             Command::Heal { a, b }.into()
         }
-        "add" => match one_of(&mut words, &["broker", "producer", "consumer"])? {
+        "add" => match one_of(&mut words, &["broker", "producer", "consumer", "partitions"])? {
             "broker" => add_broker(&mut words)?.into(),
+            "partitions" => add_partitions(&mut words)?.into(),
             "producer" => Written::producer(producer(&mut words)?),
             _ => Written::consumer(consumer(&mut words)?),
         },
@@ -49,6 +52,10 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
         "close" => Command::Close(client(&mut words)?).into(),
         "crash" => Command::Crash(client(&mut words)?).into(),
         "create" => create_topic(&mut words)?.into(),
+        "delete" => delete_topic(&mut words)?.into(),
+        "elect" => elect(&mut words)?.into(),
+        "reassign" => reassign(&mut words)?.into(),
+        "cancel" => cancel(&mut words)?.into(),
         "set" => set_topic(&mut words)?.into(),
         "unset" => unset_topic(&mut words)?.into(),
         other => {
@@ -226,6 +233,67 @@ fn create_topic(words: &mut Words) -> Result<Command, CommandError> {
     words.expect("replication-factor")?;
     let replication_factor = words.parsed("a replication factor")?;
     Ok(Command::CreateTopic { topic, partitions, replication_factor, config: words.configs()? })
+}
+
+fn stop_broker(words: &mut Words) -> Result<Command, CommandError> {
+    words.expect("broker")?;
+    Ok(Command::Stop(BrokerId(words.id("a broker id")?)))
+}
+
+fn add_partitions(words: &mut Words) -> Result<Command, CommandError> {
+    words.expect("to")?;
+    let topic = topic(words)?;
+    words.expect("up")?;
+    words.expect("to")?;
+    Ok(Command::AddPartitions { topic, count: words.parsed("a number of partitions")? })
+}
+
+fn delete_topic(words: &mut Words) -> Result<Command, CommandError> {
+    words.expect("topic")?;
+    Ok(Command::DeleteTopic(topic(words)?))
+}
+
+/// `elect preferred leader orders-0`, `elect unclean leaders`.
+fn elect(words: &mut Words) -> Result<Command, CommandError> {
+    let kind = match one_of(words, &["preferred", "unclean"])? {
+        "preferred" => ElectionType::Preferred,
+        _ => ElectionType::Unclean,
+    };
+    let partition = match one_of(words, &["leader", "leaders"])? {
+        "leader" => Some(partition(words)?),
+        _ => None,
+    };
+    Ok(Command::ElectLeader { kind, partition })
+}
+
+fn reassign(words: &mut Words) -> Result<Command, CommandError> {
+    const WHAT: &str = "brokers such as 3,1,2";
+    let partition = partition(words)?;
+    words.expect("to")?;
+    let token = words.plain(WHAT)?;
+    let id = |text: &str| text.trim().parse().ok().filter(|id| *id >= 0).map(BrokerId);
+    let replicas: Option<Vec<BrokerId>> = token.text.split(',').map(id).collect();
+    let wrong = || CommandError::new(token.column, format!("expected {WHAT}, not {:?}", token.text));
+    Ok(Command::Reassign { partition, replicas: replicas.ok_or_else(wrong)? })
+}
+
+fn cancel(words: &mut Words) -> Result<Command, CommandError> {
+    words.expect("reassignment")?;
+    Ok(Command::CancelReassignment(partition(words)?))
+}
+
+/// A topic and the number of one of its partitions: `orders-0`.
+fn partition(words: &mut Words) -> Result<TopicPartition, CommandError> {
+    const WHAT: &str = "a partition such as orders-0";
+    let token = words.plain(WHAT)?;
+    let split = token.text.rsplit_once('-');
+    let number = split.and_then(|(topic, number)| Some((topic, number.parse::<i32>().ok()?)));
+    match number {
+        Some((topic, number)) if number >= 0 && !topic.is_empty() => {
+            Ok(TopicPartition::new(&Topic::new(topic), number))
+        }
+        _ => Err(CommandError::new(token.column, format!("expected {WHAT}, not {:?}", token.text))),
+    }
 }
 
 fn set_topic(words: &mut Words) -> Result<Command, CommandError> {

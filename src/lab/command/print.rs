@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::tokens::quote;
 use crate::client::consumer::ConsumerSpec;
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
-use crate::kafka::types::ClientName;
+use crate::kafka::controller::elections::ElectionType;
+use crate::kafka::types::{ClientName, TopicPartition};
 use crate::sim::{Command, Target};
 
 /// The one text form of a command.
@@ -16,6 +17,7 @@ pub fn print(command: &Command) -> String {
             format!("add broker {broker} rack {}", quote(rack))
         }
         Command::Kill(process) => format!("kill {}", target(process)),
+        Command::Stop(broker) => format!("stop broker {broker}"),
         Command::Start(process) => format!("start {}", target(process)),
         Command::Freeze(process) => format!("freeze {}", target(process)),
         Command::Thaw(process) => format!("thaw {}", target(process)),
@@ -34,6 +36,19 @@ pub fn print(command: &Command) -> String {
                 "create topic {topic} partitions {partitions} replication-factor {replication_factor}{configs}"
             )
         }
+        Command::AddPartitions { topic, count } => {
+            format!("add partitions to {} up to {count}", quote(topic.as_str()))
+        }
+        Command::DeleteTopic(topic) => format!("delete topic {}", quote(topic.as_str())),
+        Command::ElectLeader { kind, partition: None } => format!("elect {} leaders", election(*kind)),
+        Command::ElectLeader { kind, partition: Some(tp) } => {
+            format!("elect {} leader {}", election(*kind), partition(tp))
+        }
+        Command::Reassign { partition: tp, replicas } => {
+            let ids: Vec<String> = replicas.iter().map(|id| id.to_string()).collect();
+            format!("reassign {} to {}", partition(tp), quote(&ids.join(",")))
+        }
+        Command::CancelReassignment(tp) => format!("cancel reassignment {}", partition(tp)),
         Command::SetTopicConfig { topic, key, value: Some(value) } => {
             format!("set topic {} {}={}", quote(topic.as_str()), quote(key), quote(value))
         }
@@ -49,6 +64,17 @@ fn target(target: &Target) -> String {
         Target::Controller(id) => format!("controller {id}"),
         Target::Client(name) => client(name),
     }
+}
+
+fn election(kind: ElectionType) -> &'static str {
+    match kind {
+        ElectionType::Preferred => "preferred",
+        ElectionType::Unclean => "unclean",
+    }
+}
+
+fn partition(tp: &TopicPartition) -> String {
+    quote(&tp.to_string())
 }
 
 fn client(name: &ClientName) -> String {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::client::consumer::{ConsumerSpec, Line};
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
-use crate::kafka::types::{BrokerId, ClientName, Topic};
+use crate::kafka::controller::elections::ElectionType;
+use crate::kafka::types::{BrokerId, ClientName, Topic, TopicPartition};
 use crate::sim::{Command, Target};
 
 fn command(text: &str) -> Command {
@@ -62,6 +63,7 @@ fn every_command_has_one_text_form() {
     let controller = Target::Controller(crate::kafka::types::ControllerId(101));
     check("kill broker 3", Command::Kill(broker(3)));
     check("start broker 3", Command::Start(broker(3)));
+    check("stop broker 3", Command::Stop(BrokerId(3)));
     check("freeze consumer-b", Command::Freeze(client("consumer-b")));
     check("freeze \"broker\"", Command::Freeze(client("broker")));
     check("thaw controller 101", Command::Thaw(controller.clone()));
@@ -82,6 +84,15 @@ fn every_command_has_one_text_form() {
             config: config(&[("min.insync.replicas", "2")]),
         },
     );
+    let orders_0 = || TopicPartition::new(&"orders".into(), 0);
+    let elect = |kind, partition| Command::ElectLeader { kind, partition };
+    check("elect preferred leader orders-0", elect(ElectionType::Preferred, Some(orders_0())));
+    check("elect unclean leaders", elect(ElectionType::Unclean, None));
+    let replicas = vec![BrokerId(3), BrokerId(1), BrokerId(2)];
+    check("reassign orders-0 to 3,1,2", Command::Reassign { partition: orders_0(), replicas });
+    check("cancel reassignment orders-0", Command::CancelReassignment(orders_0()));
+    check("add partitions to orders up to 6", Command::AddPartitions { topic: "orders".into(), count: 6 });
+    check("delete topic orders", Command::DeleteTopic("orders".into()));
     let set = |value: Option<&str>| Command::SetTopicConfig {
         topic: "orders".into(),
         key: "min.insync.replicas".to_owned(),
@@ -119,7 +130,7 @@ fn blanks_do_not_matter_and_a_programs_lines_may_touch() {
 fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
     check_refused("", "column 1: expected a command");
     check_refused("kil broker 3", "column 1: kil is no command (did you mean kill?)");
-    check_refused("dance", "column 1: dance is no command");
+    check_refused("juggle", "column 1: juggle is no command");
     check_refused("\"kill\" broker 3", "column 1: expected a command, without quotes");
     check_refused("kill", "column 5: expected broker ID, controller ID or a client's name");
     check_refused("kill broker", "column 12: expected a broker id");
@@ -133,10 +144,15 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
     );
     check_refused("pause \"\"", "column 7: expected a client's name, not an empty one");
     check_refused("cut broker 1 broker 2", "column 14: expected from");
-    check_refused("add", "column 4: expected broker, producer, consumer");
+    check_refused("add", "column 4: expected broker, producer, consumer, partitions");
+    check_refused(
+        "elect preferred leader orders",
+        "column 24: expected a partition such as orders-0, not \"orders\"",
+    );
+    check_refused("reassign orders-0 to 3,x", "column 22: expected brokers such as 3,1,2, not \"3,x\"");
     check_refused(
         "add consumr x to billing",
-        "column 5: expected one of broker, producer, consumer, not \"consumr\" (did you mean consumer?)",
+        "column 5: expected one of broker, producer, consumer, partitions, not \"consumr\" (did you mean consumer?)",
     );
     check_refused("add consumer x billing", "column 16: expected to");
     check_refused(
@@ -334,6 +350,7 @@ mod properties {
             (target(), target()).prop_map(|(a, b)| Command::Heal { a, b }),
             (0..=i32::MAX, option::of("[^\\p{Cc}]{0,8}"))
                 .prop_map(|(id, rack)| Command::AddBroker { broker: BrokerId(id), rack }),
+            (0..=i32::MAX).prop_map(|id| Command::Stop(BrokerId(id))),
         ];
         let clients = prop_oneof![
             producers().prop_map(Command::AddProducer),
@@ -355,7 +372,20 @@ mod properties {
             (topic(), name(), option::of("[^\\p{Cc}]{0,12}"))
                 .prop_map(|(topic, key, value)| Command::SetTopicConfig { topic, key, value }),
         ];
-        prop_oneof![processes, clients, topics]
+        let partition =
+            || (name(), 0..=i32::MAX).prop_map(|(topic, n)| TopicPartition::new(&Topic::new(&topic), n));
+        let kind = prop_oneof![Just(ElectionType::Preferred), Just(ElectionType::Unclean)];
+        let replicas = vec((0..=i32::MAX).prop_map(BrokerId), 1..4);
+        let partitions = prop_oneof![
+            (topic(), any::<i32>()).prop_map(|(topic, count)| Command::AddPartitions { topic, count }),
+            topic().prop_map(Command::DeleteTopic),
+            (kind, option::of(partition()))
+                .prop_map(|(kind, partition)| Command::ElectLeader { kind, partition }),
+            (partition(), replicas)
+                .prop_map(|(partition, replicas)| Command::Reassign { partition, replicas }),
+            partition().prop_map(Command::CancelReassignment),
+        ];
+        prop_oneof![processes, clients, topics, partitions]
     }
 
     proptest! {

@@ -150,6 +150,20 @@ pub(super) fn tell(processes: &Processes, time: Time, event: &Event) -> Option<S
                 .detail("Its metadata is up to date; it may lead and be in sync again.")
                 .rules(&["R-REPL-51"])
         }
+        Event::ShutdownBegun { broker } => {
+            let title = format!("broker {broker} is about to stop");
+            Sentence::new(time, Tone::Warn, Subject::Broker(*broker), title)
+                .detail(
+                    "The controller gives its leaderships to others and takes it out of every in-sync set.",
+                )
+                .rules(&["R-REPL-55"])
+        }
+        Event::ShutdownGranted { broker } => {
+            let title = format!("broker {broker} may stop: it is fenced");
+            Sentence::new(time, Tone::Info, Subject::Broker(*broker), title)
+                .detail("It leads nothing, and every other broker knows who leads instead.")
+                .rules(&["R-REPL-54"])
+        }
         Event::TopicCreated { topic, partitions, replication_factor } => Sentence::new(
             time,
             Tone::Info,
@@ -160,6 +174,22 @@ pub(super) fn tell(processes: &Processes, time: Time, event: &Event) -> Option<S
             ),
         )
         .rules(&["R-PLACE-3"]),
+        Event::PartitionsAdded { topic, from, to } => {
+            let title = format!("topic {topic}: {from} -> {}", count(*to, "partition"));
+            Sentence::new(time, Tone::Info, Subject::Topic(topic.clone()), title)
+                .detail(
+                    "Keys may go to other partitions from now on; the records there are stay where they are.",
+                )
+                .rules(&["R-PLACE-7"])
+        }
+        Event::TopicDeleted { topic } => Sentence::new(
+            time,
+            Tone::Bad,
+            Subject::Topic(topic.clone()),
+            format!("topic {topic} deleted"),
+        )
+        .detail("Its records are gone. A topic of the same name would be another one, with an id of its own.")
+        .rules(&["R-PLACE-9"]),
         Event::ConfigChanged { topic, key, value } => {
             let title = match value {
                 Some(value) => format!("topic {topic}: {key} set to {value}"),

@@ -132,10 +132,15 @@ impl Narrator {
             | Event::BrokerRegistered { .. }
             | Event::BrokerFenced { .. }
             | Event::BrokerUnfenced { .. }
+            | Event::ShutdownBegun { .. }
+            | Event::ShutdownGranted { .. }
             | Event::TopicCreated { .. }
+            | Event::PartitionsAdded { .. }
+            | Event::TopicDeleted { .. }
             | Event::ConfigChanged { .. } => cluster::tell(&self.processes, time, event),
 
             Event::LeaderElected { .. }
+            | Event::ReplicasChanged { .. }
             | Event::IsrShrunk { .. }
             | Event::IsrExpanded { .. }
             | Event::ElrChanged { .. }
@@ -182,6 +187,8 @@ impl Narrator {
             | Event::IsrChangeProposed { .. }
             | Event::CoordinatorElected { .. }
             | Event::CoordinatorResigned { .. }
+            | Event::ReplicaDeleted { .. }
+            | Event::OffsetDropped { .. }
             // Packets and routine.
             | Event::QuorumVoted { .. }
             | Event::BatchSent { .. }

@@ -24,6 +24,7 @@ pub(super) fn tell(time: Time, events: &[Event]) -> Vec<Sentence> {
         events.iter().filter(|event| !told_by_election(event, &elected)).cloned().collect();
     told.extend(by_topic(time, &apart, shrunk, many_shrunk));
     told.extend(by_topic(time, events, expanded, many_expanded));
+    told.extend(by_topic(time, events, moved, many_moved));
     told.extend(by_topic(time, events, elr, many_elr));
     told.extend(by_topic(time, events, refused, many_refused));
     told.extend(positions(time, events));
@@ -86,7 +87,9 @@ fn about(time: Time, tone: Tone, tp: &TopicPartition, what: String) -> Sentence 
 }
 
 fn elected(time: Time, event: &Event) -> Option<(TopicPartition, Sentence)> {
-    let Event::LeaderElected { tp, from, to, leader_epoch, isr, reason, .. } = event else { return None };
+    let Event::LeaderElected { tp, from, to, leader_epoch, isr, unclean, reason, .. } = event else {
+        return None;
+    };
     let (old_epoch, epoch) = (leader_epoch.0 - 1, leader_epoch);
     let isr = list(isr);
     let sentence = if !to.is_some() {
@@ -100,6 +103,19 @@ fn elected(time: Time, event: &Event) -> Option<(TopicPartition, Sentence)> {
         )
         .detail("No in-sync replica is alive: nothing can be written or read until one returns.")
         .rules(&["R-REPL-42"])
+    } else if from == to {
+        let what = format!("broker {to} leads on, epoch {old_epoch} to {epoch}; in-sync {isr}");
+        about(time, Tone::Info, tp, what)
+            .detail("A replica left the partition; requests of the old epoch are refused from now on.")
+            .rules(&["R-REPL-3"])
+    } else if *unclean {
+        let what = format!(
+            "leader moved uncleanly from {} to broker {to}, epoch {old_epoch} to {epoch}; in-sync {isr}",
+            leader(*from)
+        );
+        about(time, Tone::Bad, tp, what)
+            .detail("It was not in sync: committed records that it lacks are lost, and the others cut their logs to its own.")
+            .rules(&["R-REPL-43"])
     } else {
         let tone = if from.is_some() { Tone::Warn } else { Tone::Good };
         let from = leader(*from);
@@ -127,6 +143,12 @@ fn why_elected(reason: ChangeReason) -> &'static str {
             "The old leader had stopped without warning; its log cannot be trusted."
         }
         ChangeReason::LeaderRequest => "The change that the leader asked for moved the leadership.",
+        ChangeReason::ControlledShutdown => "The leader is about to stop and has given the partition away.",
+        ChangeReason::PreferredElection => {
+            "The first replica of the list is in sync; it is the one that should lead."
+        }
+        ChangeReason::UncleanElection => "Somebody leads rather than nobody.",
+        ChangeReason::Reassignment => "The partition moved to other replicas.",
         ChangeReason::EarlierController => BY_EARLIER_CONTROLLER,
     }
 }
@@ -171,6 +193,13 @@ fn shrunk(time: Time, event: &Event) -> Option<(TopicPartition, Sentence)> {
         ChangeReason::BrokerFenced | ChangeReason::BrokerUnfenced => {
             ("Its broker was fenced; the leader waits for it no more.", &["R-REPL-49"])
         }
+        ChangeReason::ControlledShutdown => {
+            ("Its broker is about to stop; the leader waits for it no more.", &["R-REPL-55"])
+        }
+        ChangeReason::PreferredElection | ChangeReason::UncleanElection => {
+            ("The election left it behind.", &["R-REPL-43"])
+        }
+        ChangeReason::Reassignment => ("The partition moves away from it.", &["R-REPL-59"]),
     };
     let what = format!("{} left the ISR; in-sync {}", brokers(removed), list(isr));
     Some((tp.clone(), about(time, Tone::Warn, tp, what).detail(detail).rules(rules)))
@@ -213,6 +242,27 @@ fn many_expanded(topic: &Topic, events: &[&Event]) -> (String, String) {
         format!("{topic}: {} is back in the ISR of {partitions}", brokers(&back)),
         "Its logs have reached the leaders' high watermarks.".to_owned(),
     )
+}
+
+fn moved(time: Time, event: &Event) -> Option<(TopicPartition, Sentence)> {
+    let Event::ReplicasChanged { tp, replicas, adding, removing } = event else { return None };
+    let (what, detail) = if adding.is_empty() && removing.is_empty() {
+        (format!("replicas are {} now", list(replicas)), "Nothing is added or removed any more.")
+    } else {
+        let mut what = format!("replicas {}", list(replicas));
+        if !adding.is_empty() {
+            what.push_str(&format!("; adding {}", list(adding)));
+        }
+        if !removing.is_empty() {
+            what.push_str(&format!("; removing {}", list(removing)));
+        }
+        (what, "When all that are added are in sync, the others leave.")
+    };
+    Some((tp.clone(), about(time, Tone::Info, tp, what).detail(detail).rules(&["R-REPL-58", "R-REPL-59"])))
+}
+
+fn many_moved(topic: &Topic, events: &[&Event]) -> (String, String) {
+    (format!("{topic}: replicas of {} changed", count(events.len() as i64, "partition")), String::new())
 }
 
 fn elr(time: Time, event: &Event) -> Option<(TopicPartition, Sentence)> {

@@ -153,6 +153,9 @@ fn state(source: &BrokerSource<'_>, cluster: &Cluster<'_>) -> (Health, &'static 
             BrokerState::Starting => (Health::Waiting, "starting"),
             BrokerState::Recovery => (Health::Waiting, "fenced"),
             BrokerState::Running if fenced => (Health::Waiting, "fenced"),
+            BrokerState::PendingControlledShutdown | BrokerState::ShuttingDown => {
+                (Health::Waiting, "stopping")
+            }
             BrokerState::Running => (Health::Running, ""),
         },
     }
@@ -168,6 +171,9 @@ fn waiting(source: &BrokerSource<'_>, cluster: &Cluster<'_>) -> Option<&'static 
         BrokerProcess::Alive { broker, .. } => match broker.state() {
             BrokerState::Starting => Some("Registers, then reads the metadata log."),
             BrokerState::Recovery => Some("Waits for the controller to unfence it."),
+            BrokerState::PendingControlledShutdown | BrokerState::ShuttingDown => {
+                Some("Waits until others lead what it led.")
+            }
             BrokerState::Running => None,
         },
     }

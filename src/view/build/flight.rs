@@ -65,7 +65,11 @@ fn kind(api: ApiKey) -> FlightKind {
         }
         ApiKey::OffsetCommit => FlightKind::Commit,
         ApiKey::CreateTopics
+        | ApiKey::DeleteTopics
+        | ApiKey::CreatePartitions
+        | ApiKey::ElectLeaders
         | ApiKey::IncrementalAlterConfigs
+        | ApiKey::AlterPartitionReassignments
         | ApiKey::AlterPartition
         | ApiKey::BrokerRegistration
         | ApiKey::Vote
@@ -78,6 +82,7 @@ fn kind(api: ApiKey) -> FlightKind {
         | ApiKey::Heartbeat
         | ApiKey::ApiVersions
         | ApiKey::InitProducerId
+        | ApiKey::ListPartitionReassignments
         | ApiKey::Envelope
         | ApiKey::BrokerHeartbeat
         | ApiKey::AllocateProducerIds => FlightKind::Background,

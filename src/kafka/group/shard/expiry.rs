@@ -1,9 +1,11 @@
-//! Forgetting offsets that nobody needs, and groups that have none (R-GRP-40, KIP-211).
+//! Forgetting offsets that nobody needs or whose topic is gone, and groups that have none (R-GRP-40, R-PLACE-9,
+//! KIP-211).
 //!
-//! Mirrors `GroupCoordinatorShard.cleanupGroupMetadata` and `ClassicGroup.offsetExpirationCondition`.
+//! Mirrors `GroupCoordinatorShard.cleanupGroupMetadata`, `OffsetMetadataManager.onTopicsDeleted` and `ClassicGroup.offsetExpirationCondition`.
 //!
 //! **Invariant:** an offset of a topic that a member consumes never expires.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::Shard;
@@ -11,10 +13,10 @@ use crate::kafka::event::{Event, GroupState};
 use crate::kafka::group::GroupTimer;
 use crate::kafka::group::classic::ClassicGroup;
 use crate::kafka::group::context::Context;
-use crate::kafka::group::offsets::OffsetChange;
+use crate::kafka::group::offsets::{Author, OffsetChange};
 use crate::kafka::group::write::{Applied, Then, Write};
 use crate::kafka::protocol::coordinator_records::{CoordinatorRecord, OffsetCommitValue, RecordKey};
-use crate::kafka::types::{GroupId, TopicPartition};
+use crate::kafka::types::{GroupId, Topic, TopicId, TopicPartition};
 
 impl Shard {
     pub(super) fn schedule_expiration(&self, cx: &mut Context<'_>) {
@@ -42,13 +44,37 @@ impl Shard {
         };
         let gone: Vec<TopicPartition> = offsets.iter().filter(expired).map(|(tp, _)| tp.clone()).collect();
         let none_left = gone.len() == offsets.len();
-        for tp in gone {
-            let before = self.newest.set(id, &tp, None);
-            let change = OffsetChange { group: id.clone(), tp, before, after: None, client: None };
-            write.records.push(change.to_record());
-            write.applied.changes.push(change);
-        }
+        gone.into_iter().for_each(|tp| self.remove_offset(id, tp, Author::Expiry, write));
         none_left
+    }
+
+    /// R-PLACE-9: what was committed for a topic that is deleted; its id tells it from one of the same name.
+    pub(in crate::kafka::group) fn on_topics_deleted(
+        &mut self,
+        deleted: &BTreeMap<TopicId, Topic>,
+        cx: &mut Context<'_>,
+    ) {
+        let mut write = Write { records: Vec::new(), applied: Applied::default(), then: Then::Nothing };
+        let ids: Vec<GroupId> = self.groups.keys().cloned().collect();
+        for id in ids {
+            let Some(offsets) = self.newest.of(&id).cloned() else { continue };
+            let concerned = |(tp, value): &(&TopicPartition, &OffsetCommitValue)| match &value.topic_id {
+                Some(id) => deleted.contains_key(id),
+                None => deleted.values().any(|name| *name == tp.topic),
+            };
+            let gone = offsets.iter().filter(concerned).map(|(tp, _)| tp.clone());
+            gone.for_each(|tp| self.remove_offset(&id, tp, Author::TopicDeletion, &mut write));
+        }
+        if !write.records.is_empty() {
+            self.submit(Some(write), cx);
+        }
+    }
+
+    fn remove_offset(&mut self, group: &GroupId, tp: TopicPartition, author: Author, write: &mut Write) {
+        let before = self.newest.set(group, &tp, None);
+        let change = OffsetChange { group: group.clone(), tp, before, after: None, author };
+        write.records.push(change.to_record());
+        write.applied.changes.push(change);
     }
 
     fn delete(&mut self, id: &GroupId, write: &mut Write, cx: &mut Context<'_>) {

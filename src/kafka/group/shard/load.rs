@@ -11,7 +11,7 @@ use crate::kafka::event::{Event, RebalanceReason};
 use crate::kafka::group::GroupTimer;
 use crate::kafka::group::classic::{ClassicGroup, join_error, sync_error};
 use crate::kafka::group::context::Context;
-use crate::kafka::group::offsets::OffsetChange;
+use crate::kafka::group::offsets::{Author, OffsetChange};
 use crate::kafka::group::write::{Applied, Then};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::{GroupMetadataValue, OffsetCommitValue, RecordKey};
@@ -73,7 +73,7 @@ impl Shard {
                 }
                 self.newest.set(&id, &tp, value.clone());
                 self.tokens += 1;
-                let change = OffsetChange { group: id, tp, before: None, after: value, client: None };
+                let change = OffsetChange { group: id, tp, before: None, after: value, author: Author::Log };
                 self.waiting.push_back(Waiting {
                     token: self.tokens,
                     last_offset: Some(record.offset),

@@ -17,7 +17,7 @@ use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
 
 use super::classic::{ClassicGroup, Join, join_error, leave_result, sync_error};
 use super::context::Context;
-use super::offsets::{self, Commit, GroupOffsets, OffsetChange, Offsets};
+use super::offsets::{self, Author, Commit, GroupOffsets, OffsetChange, Offsets};
 use super::write::{Applied, Then, Write, coordinator_error, offset_fetch_error, refused};
 use super::{Append, GroupTimer};
 use crate::kafka::effects::RequestId;
@@ -294,7 +294,9 @@ impl Shard {
     pub(super) fn on_append_failed(&mut self, token: u64, error: ErrorCode, cx: &mut Context<'_>) {
         let Some(place) = self.waiting.iter().position(|waiting| waiting.token == token) else { return };
         let Some(failed) = self.waiting.remove(place) else { return };
-        if let Some(OffsetChange { group, client: Some(client), .. }) = failed.applied.changes.first() {
+        if let Some(OffsetChange { group, author: Author::Client(client), .. }) =
+            failed.applied.changes.first()
+        {
             let (group, client) = (group.clone(), client.clone());
             cx.event(Event::CommitRefused { group, error: coordinator_error(error), client });
         }

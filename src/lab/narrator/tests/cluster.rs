@@ -313,3 +313,92 @@ fn truncation_says_how_many_records_went_and_why() {
         "#]],
     );
 }
+
+#[test]
+fn a_broker_that_stops_in_order_gives_its_leaderships_away() {
+    let moved = Event::LeaderElected {
+        tp: tp(2),
+        from: BrokerId(3),
+        to: BrokerId(1),
+        leader_epoch: LeaderEpoch(10),
+        partition_epoch: PartitionEpoch(2),
+        isr: brokers(&[1, 2]),
+        unclean: false,
+        reason: ChangeReason::ControlledShutdown,
+    };
+    check(
+        &[
+            (100, Event::ShutdownBegun { broker: BrokerId(3) }),
+            (100, moved),
+            (200, Event::ShutdownGranted { broker: BrokerId(3) }),
+        ],
+        expect![[r#"
+            00:00.100  broker 3 is about to stop (R-REPL-55)
+                Warn: The controller gives its leaderships to others and takes it out of every in-sync set.
+            00:00.100  orders-2: leader moved from broker 3 to broker 1, epoch 9 to 10; in-sync 1, 2 (R-REPL-42)
+                Warn: The leader is about to stop and has given the partition away.
+            00:00.200  broker 3 may stop: it is fenced (R-REPL-54)
+                Info: It leads nothing, and every other broker knows who leads instead.
+        "#]],
+    );
+}
+
+#[test]
+fn an_unclean_leader_is_named_as_what_it_is() {
+    let unclean = Event::LeaderElected {
+        tp: tp(2),
+        from: BrokerId::NONE,
+        to: BrokerId(2),
+        leader_epoch: LeaderEpoch(11),
+        partition_epoch: PartitionEpoch(4),
+        isr: brokers(&[2]),
+        unclean: true,
+        reason: ChangeReason::UncleanElection,
+    };
+    check(
+        &[(100, unclean)],
+        expect![[r#"
+            00:00.100  orders-2: leader moved uncleanly from none to broker 2, epoch 10 to 11; in-sync 2 (R-REPL-43)
+                Bad: It was not in sync: committed records that it lacks are lost, and the others cut their logs to its own.
+        "#]],
+    );
+}
+
+#[test]
+fn a_leader_that_goes_on_with_a_new_epoch_is_no_move() {
+    check(
+        &[(100, elected(tp(2), 3, 3))],
+        expect![[r#"
+        00:00.100  orders-2: broker 3 leads on, epoch 9 to 10; in-sync 1, 2 (R-REPL-3)
+            Info: A replica left the partition; requests of the old epoch are refused from now on.
+    "#]],
+    );
+}
+
+#[test]
+fn a_topic_moves_grows_and_goes() {
+    let moving = |adding: &[i32], removing: &[i32], replicas: &[i32]| Event::ReplicasChanged {
+        tp: tp(0),
+        replicas: brokers(replicas),
+        adding: brokers(adding),
+        removing: brokers(removing),
+    };
+    check(
+        &[
+            (100, moving(&[4], &[1], &[4, 2, 3, 1])),
+            (200, moving(&[], &[], &[4, 2, 3])),
+            (300, Event::PartitionsAdded { topic: "orders".into(), from: 3, to: 6 }),
+            (400, Event::TopicDeleted { topic: "orders".into() }),
+        ],
+        expect![[r#"
+            00:00.100  orders-0: replicas 4, 2, 3, 1; adding 4; removing 1 (R-REPL-58, R-REPL-59)
+                Info: When all that are added are in sync, the others leave.
+            00:00.200  orders-0: replicas are 4, 2, 3 now (R-REPL-58, R-REPL-59)
+                Info: Nothing is added or removed any more.
+            00:00.300  topic orders: 3 -> 6 partitions (R-PLACE-7)
+                Info: Keys may go to other partitions from now on; the records there are stay where they are.
+            00:00.400  topic orders deleted (R-PLACE-9)
+                Bad: Its records are gone. A topic of the same name would be another one, with an id of its own.
+        "#]],
+    );
+}

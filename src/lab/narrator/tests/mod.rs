@@ -50,7 +50,16 @@ fn elected(tp: TopicPartition, from: i32, to: i32) -> Event {
     let reason = ChangeReason::BrokerFenced;
     let (leader_epoch, partition_epoch) = (LeaderEpoch(10), PartitionEpoch(14));
     let (from, to) = (BrokerId(from), BrokerId(to));
-    Event::LeaderElected { tp, from, to, leader_epoch, partition_epoch, isr: brokers(&[1, 2]), reason }
+    Event::LeaderElected {
+        tp,
+        from,
+        to,
+        leader_epoch,
+        partition_epoch,
+        isr: brokers(&[1, 2]),
+        unclean: false,
+        reason,
+    }
 }
 
 fn shrunk(tp: TopicPartition) -> Event {

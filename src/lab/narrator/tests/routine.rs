@@ -14,6 +14,8 @@ fn silent() -> Vec<Event> {
         Event::IsrChangeProposed { broker, tp: tp(0), isr: brokers(&[1, 2]), out_of_sync: brokers(&[3]) },
         Event::CoordinatorElected { broker, partition: 9, leader_epoch: LeaderEpoch(1) },
         Event::CoordinatorResigned { broker, partition: 9 },
+        Event::ReplicaDeleted { broker, tp: tp(0) },
+        Event::OffsetDropped { group: billing(), tp: tp(0) },
         Event::BatchSent {
             client: name("checkout-api"),
             tp: tp(0),

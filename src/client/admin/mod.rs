@@ -1,26 +1,26 @@
-//! The administrator's tools: `kafka-topics.sh` and `kafka-configs.sh` on top of Kafka's `KafkaAdminClient`.
+//! The administrator's tools: `kafka-topics.sh`, `kafka-configs.sh`, `kafka-leader-election.sh` and
+//! `kafka-reassign-partitions.sh` on top of Kafka's `KafkaAdminClient`.
 //!
 //! Operations are worked off one after the other, as a person at a shell would have it. What a change did to the cluster
 //! is told by the controller's events; only a refusal is told here.
 //!
 //! **Invariant:** each operation has one outcome within default.api.timeout.ms of its turn.
 
-use std::collections::{BTreeMap, VecDeque};
+mod operation;
 
-use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
-use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
-use kafka_protocol::messages::{CreateTopicsRequest, IncrementalAlterConfigsRequest, TopicName};
-use kafka_protocol::protocol::StrBytes;
+use std::collections::VecDeque;
+
+pub use operation::Operation;
 
 use super::config::CommonConfig;
 use super::metadata::{Metadata, main_peer};
 use crate::kafka::effects::{Effects, Input};
 use crate::kafka::event::Event;
 use crate::kafka::network_client::{NetworkClient, NetworkEvent, NetworkTimer};
-use crate::kafka::protocol::{ErrorCode, Request, Response};
+use crate::kafka::protocol::{ErrorCode, Response};
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, ClientName, Topic};
+use crate::kafka::types::{BrokerId, ClientName};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AdminTimer {
@@ -35,22 +35,6 @@ impl From<NetworkTimer> for AdminTimer {
     fn from(timer: NetworkTimer) -> Self {
         AdminTimer::Network(timer)
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operation {
-    CreateTopic {
-        topic: Topic,
-        partitions: i32,
-        replication_factor: i16,
-        configs: BTreeMap<String, String>,
-    },
-    /// Sets a topic's config, or removes it so that the default is in force again.
-    AlterTopicConfig {
-        topic: Topic,
-        key: String,
-        value: Option<String>,
-    },
 }
 
 /// How an operation ended: nothing, or the broker's error and its words.
@@ -184,12 +168,7 @@ impl AdminClient {
     fn on_answer(&mut self, now: Time, context: Context, response: &Response, fx: Fx<'_>) {
         let (error, message) = match (context, response) {
             (Context::Metadata, Response::Metadata(answer)) => return self.metadata.on_response(now, answer),
-            (Context::Operation, Response::CreateTopics(answer)) => {
-                first_error(answer.topics.iter().map(|topic| (topic.error_code, &topic.error_message)))
-            }
-            (Context::Operation, Response::IncrementalAlterConfigs(answer)) => {
-                first_error(answer.responses.iter().map(|one| (one.error_code, &one.error_message)))
-            }
+            (Context::Operation, response) => operation::outcome(response),
             (context, response) => panic!("{:?} answers {context:?}", response.api()),
         };
         match error {
@@ -242,57 +221,9 @@ impl AdminClient {
     }
 }
 
-/// Kafka's codes for what `IncrementalAlterConfigs` is about and what it does.
-const RESOURCE_TOPIC: i8 = 2;
-const CONFIG_SET: i8 = 0;
-const CONFIG_DELETE: i8 = 1;
-
-impl Operation {
-    fn request(&self, timeout_ms: i32) -> Request {
-        match self {
-            Operation::CreateTopic { topic, partitions, replication_factor, configs } => {
-                let config = |(key, value): (&String, &String)| {
-                    CreatableTopicConfig::default().with_name(wire(key)).with_value(Some(wire(value)))
-                };
-                let topic = CreatableTopic::default()
-                    .with_name(TopicName(topic.to_wire()))
-                    .with_num_partitions(*partitions)
-                    .with_replication_factor(*replication_factor)
-                    .with_configs(configs.iter().map(config).collect());
-                CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(timeout_ms).into()
-            }
-            Operation::AlterTopicConfig { topic, key, value } => {
-                let config = AlterableConfig::default()
-                    .with_name(wire(key))
-                    .with_config_operation(if value.is_some() { CONFIG_SET } else { CONFIG_DELETE })
-                    .with_value(value.as_deref().map(wire));
-                let resource = AlterConfigsResource::default()
-                    .with_resource_type(RESOURCE_TOPIC)
-                    .with_resource_name(topic.to_wire())
-                    .with_configs(vec![config]);
-                IncrementalAlterConfigsRequest::default().with_resources(vec![resource]).into()
-            }
-        }
-    }
-}
-
-fn wire(text: &str) -> StrBytes {
-    StrBytes::from_string(text.to_owned())
-}
-
-/// The error of the one thing that was asked for, in the broker's words or else by its name.
-fn first_error<'a>(mut results: impl Iterator<Item = (i16, &'a Option<StrBytes>)>) -> (ErrorCode, String) {
-    let Some((code, message)) = results.next() else {
-        return (ErrorCode::UnknownServerError, "The response did not contain a result".to_owned());
-    };
-    let error = ErrorCode::from_code(code);
-    let message = message.as_ref().map_or_else(|| error.name().to_owned(), |text| text.to_string());
-    (error, message)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::rc::Rc;
 
     use kafka_protocol::messages::create_topics_response::CreatableTopicResult;
@@ -302,9 +233,12 @@ mod tests {
         ApiVersionsResponse, CreateTopicsResponse, IncrementalAlterConfigsResponse, MetadataResponse,
     };
 
+    use kafka_protocol::messages::IncrementalAlterConfigsRequest;
+
+    use super::operation::{CONFIG_DELETE, CONFIG_SET, wire};
     use super::*;
     use crate::kafka::effects::{Effect, Peer};
-    use crate::kafka::protocol::strict;
+    use crate::kafka::protocol::{Request, strict};
 
     struct Bench {
         admin: AdminClient,
