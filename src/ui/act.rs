@@ -15,6 +15,10 @@ pub fn start(target: impl Display) -> String {
     format!("start {target}")
 }
 
+pub fn stop(target: impl Display) -> String {
+    format!("stop {target}")
+}
+
 pub fn freeze(target: impl Display) -> String {
     format!("freeze {target}")
 }

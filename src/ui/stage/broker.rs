@@ -32,7 +32,7 @@ pub fn Broker(props: &BrokerProps) -> Html {
                 </span>
                 <span class="state">{ view.state.as_ref() }</span>
                 <span class="grow"></span>
-                <ProcessButtons health={view.health} target={format!("broker {}", view.id)} />
+                <ProcessButtons health={view.health} target={format!("broker {}", view.id)} can_stop=true />
             </div>
             <div key="replicas" class="replicas">
                 { for view.replicas.iter().map(|replica| html! {
@@ -54,6 +54,8 @@ pub struct ProcessButtonsProps {
     pub health: Health,
     /// As commands name it: "broker 3".
     pub target: AttrValue,
+    /// It can be asked to end by itself, after it has given its leaderships away.
+    pub can_stop: bool,
 }
 
 /// What can be done to a server process now.
@@ -69,7 +71,10 @@ pub fn ProcessButtons(props: &ProcessButtonsProps) -> Html {
             vec![button(act::thaw(target), "thaw", "go"), button(act::kill(target), "kill", "danger")]
         }
         Health::Running | Health::Waiting => {
-            vec![button(act::freeze(target), "freeze", ""), button(act::kill(target), "kill", "danger")]
+            let freeze = button(act::freeze(target), "freeze", "");
+            let stop = props.can_stop.then(|| button(act::stop(target), "stop", ""));
+            let kill = button(act::kill(target), "kill", "danger");
+            [Some(freeze), stop, Some(kill)].into_iter().flatten().collect()
         }
     };
     html! { <span class="process-buttons">{ for buttons }</span> }
@@ -122,7 +127,7 @@ pub fn Controller(props: &ControllerProps) -> Html {
                 <h3>{ format!("controller {}", view.id) }</h3>
                 <span class="state">{ view.state.as_ref() }</span>
                 <span class="grow"></span>
-                <ProcessButtons health={view.health} target={format!("controller {}", view.id)} />
+                <ProcessButtons health={view.health} target={format!("controller {}", view.id)} can_stop=false />
             </div>
             <p key="brokers" class="counts">
                 if !view.unfenced.is_empty() {
