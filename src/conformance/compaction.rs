@@ -5,17 +5,10 @@
 use serde::Deserialize;
 
 use super::history::{EPOCH, at_wall_ms, marker_of};
-use super::{ConformanceError, Failure, Header, Report, check, parse};
+use super::{ConformanceError, Failure, Report, check, run_scripts};
 use crate::kafka::log::{Log, LogConfig, Origin};
 use crate::kafka::record::{Batch, BatchBuilder, BatchError, BatchParameters, ControlType, NewRecord};
 use crate::kafka::types::{Offset, ProducerEpoch, ProducerId};
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Vectors {
-    header: Header,
-    scripts: Vec<Script>,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -100,12 +93,7 @@ struct BatchFields {
 }
 
 pub(super) fn run(text: &str) -> Result<Report, ConformanceError> {
-    let vectors: Vectors = parse(text)?;
-    let mut report = Report::new("08d_compaction.json");
-    for script in &vectors.scripts {
-        report.case(script.check(script.config.read()?));
-    }
-    report.finish(&vectors.header)
+    run_scripts(text, "08d_compaction.json", |script: &Script| Ok(script.check(script.config.read()?)))
 }
 
 impl Config {

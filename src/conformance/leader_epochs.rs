@@ -4,16 +4,9 @@
 
 use serde::Deserialize;
 
-use super::{ConformanceError, Failure, Header, Report, check, parse};
+use super::{ConformanceError, Failure, Report, check, run_scripts};
 use crate::kafka::log::LeaderEpochs;
 use crate::kafka::types::{LeaderEpoch, Offset};
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Vectors {
-    header: Header,
-    scripts: Vec<Script>,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,10 +27,7 @@ enum Step {
 }
 
 pub(super) fn run(text: &str) -> Result<Report, ConformanceError> {
-    let vectors: Vectors = parse(text)?;
-    let mut report = Report::new("08c_leader_epochs.json");
-    vectors.scripts.iter().for_each(|script| report.case(script.check()));
-    report.finish(&vectors.header)
+    run_scripts(text, "08c_leader_epochs.json", |script: &Script| Ok(script.check()))
 }
 
 impl Script {

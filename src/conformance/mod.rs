@@ -135,6 +135,28 @@ struct Header {
     partition_counts: Option<Vec<i32>>,
 }
 
+/// A file of scripts: each is one case.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Scripts<T> {
+    header: Header,
+    scripts: Vec<T>,
+}
+
+/// Runs a file of scripts; `check` refuses a script that is none of its kind, and otherwise says how it went.
+fn run_scripts<T: DeserializeOwned>(
+    text: &str,
+    file: &str,
+    check: impl Fn(&T) -> Result<Result<(), Failure>, ConformanceError>,
+) -> Result<Report, ConformanceError> {
+    let vectors: Scripts<T> = parse(text)?;
+    let mut report = Report::new(file);
+    for script in &vectors.scripts {
+        report.case(check(script)?);
+    }
+    report.finish(&vectors.header)
+}
+
 fn parse<T: DeserializeOwned>(text: &str) -> Result<T, ConformanceError> {
     serde_json::from_str(text).map_err(|error| ConformanceError::Json(error.to_string()))
 }

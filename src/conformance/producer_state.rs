@@ -6,16 +6,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::history::{EPOCH, Offsets, Writer, at_wall_ms, batch_of, config, exception, marker_of};
-use super::{ConformanceError, Failure, Header, Report, check, parse};
+use super::{ConformanceError, Failure, Report, check, run_scripts};
 use crate::kafka::log::{Log, LogConfig, Origin, Producer};
 use crate::kafka::types::{Offset, ProducerId};
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Vectors {
-    header: Header,
-    scripts: Vec<Script>,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -100,10 +93,7 @@ impl ProducerFields {
 }
 
 pub(super) fn run(text: &str) -> Result<Report, ConformanceError> {
-    let vectors: Vectors = parse(text)?;
-    let mut report = Report::new("08a_producer_state.json");
-    vectors.scripts.iter().for_each(|script| report.case(script.check()));
-    report.finish(&vectors.header)
+    run_scripts(text, "08a_producer_state.json", |script: &Script| Ok(script.check()))
 }
 
 impl Script {

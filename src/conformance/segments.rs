@@ -6,17 +6,10 @@
 use serde::Deserialize;
 
 use super::history::{EPOCH, Offsets, at_wall_ms, exception};
-use super::{ConformanceError, Failure, Header, Report, check, parse};
+use super::{ConformanceError, Failure, Report, check, run_scripts};
 use crate::kafka::log::{Log, LogConfig, Origin, RecordAtTime};
 use crate::kafka::record::{BatchBuilder, BatchError, NewRecord};
 use crate::kafka::types::Offset;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Vectors {
-    header: Header,
-    scripts: Vec<Script>,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -94,12 +87,11 @@ enum Step {
 }
 
 pub(super) fn run(text: &str) -> Result<Report, ConformanceError> {
-    let vectors: Vectors = parse(text)?;
-    let mut report = Report::new("08e_segments_retention.json");
-    for script in &vectors.scripts {
-        report.case(script.check(script.config.read()?));
-    }
-    report.finish(&vectors.header)
+    run_scripts(
+        text,
+        "08e_segments_retention.json",
+        |script: &Script| Ok(script.check(script.config.read()?)),
+    )
 }
 
 impl Config {

@@ -6,17 +6,10 @@
 use serde::Deserialize;
 
 use super::history::{EPOCH, Offsets, Writer, at_wall_ms, batch_of, config, isolation, marker_of};
-use super::{ConformanceError, Failure, Header, Report, check, parse};
+use super::{ConformanceError, Failure, Report, check, run_scripts};
 use crate::kafka::log::{Isolation, Log, LogConfig, Origin};
 use crate::kafka::record::{AbortedProducers, Batch, BatchError, split_batches};
 use crate::kafka::types::Offset;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Vectors {
-    header: Header,
-    scripts: Vec<Script>,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -73,10 +66,7 @@ const INDEX_INTERVAL_BYTES: i32 = 100;
 const NOW_MS: i64 = 1_700_000_000_000;
 
 pub(super) fn run(text: &str) -> Result<Report, ConformanceError> {
-    let vectors: Vectors = parse(text)?;
-    let mut report = Report::new("08b_transactions_lso.json");
-    vectors.scripts.iter().for_each(|script| report.case(script.check()));
-    report.finish(&vectors.header)
+    run_scripts(text, "08b_transactions_lso.json", |script: &Script| Ok(script.check()))
 }
 
 impl Script {

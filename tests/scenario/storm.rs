@@ -323,8 +323,17 @@ fn storm(seed: u64) {
     storm.check_records();
 }
 
+/// `STORMS=1000..1500 cargo test --release --test scenario storms` runs those seeds instead.
 fn storms(seeds: std::ops::Range<u64>) {
-    seeds.for_each(storm);
+    let seeds = match std::env::var("STORMS") {
+        Ok(asked) => {
+            let (from, to) = asked.split_once("..").expect("STORMS=from..to");
+            from.parse().expect("a number")..to.parse().expect("a number")
+        }
+        Err(_) => seeds,
+    };
+    let failed: Vec<u64> = seeds.filter(|seed| std::panic::catch_unwind(|| storm(*seed)).is_err()).collect();
+    assert!(failed.is_empty(), "seeds {failed:?}");
 }
 
 #[test]
@@ -335,20 +344,4 @@ fn storms_break_no_invariant_and_come_to_rest_1() {
 #[test]
 fn storms_break_no_invariant_and_come_to_rest_2() {
     storms(20..40);
-}
-
-/// `STORMS=1000..1500 cargo test --release --test scenario many_storms -- --ignored --nocapture`
-#[test]
-#[ignore = "for many more seeds by hand"]
-fn many_storms() {
-    let range = std::env::var("STORMS").unwrap_or("40..100".to_string());
-    let (from, to) = range.split_once("..").expect("from..to");
-    let (from, to): (u64, u64) = (from.parse().expect("a number"), to.parse().expect("a number"));
-    let mut failed = Vec::new();
-    for seed in from..to {
-        if std::panic::catch_unwind(|| storm(seed)).is_err() {
-            failed.push(seed);
-        }
-    }
-    assert!(failed.is_empty(), "{failed:?}");
 }
