@@ -32,6 +32,8 @@ pub struct Watch {
     /// Partitions whose last known leader was elected, which may have lost something (R-REPL-46).
     unclean: BTreeSet<TopicPartition>,
     strict: BTreeSet<ClientName>,
+    /// How often each of them raised its epoch itself.
+    bumps: BTreeMap<ClientName, usize>,
     quorum: QuorumWatch,
     /// How far the newest image was that has been checked.
     metadata_end: Offset,
@@ -107,6 +109,10 @@ impl Watch {
         self.acknowledged.get(tp).map_or(&[], Vec::as_slice)
     }
 
+    pub fn bumps(&self, client: &str) -> usize {
+        self.bumps.get(&ClientName::new(client)).copied().unwrap_or(0)
+    }
+
     /// After each step: what it told.
     pub fn listen(&mut self, c: &Cluster) {
         let trace = c.world.trace();
@@ -122,6 +128,11 @@ impl Watch {
                         self.committed.remove(tp);
                         self.acknowledged.remove(tp);
                     }
+                }
+                Event::ProducerIdGiven { client, epoch, .. }
+                    if self.strict.contains(client) && epoch.0 > 0 =>
+                {
+                    *self.bumps.entry(client.clone()).or_default() += 1;
                 }
                 Event::BatchAcknowledged { client, tp, base_offset, records, .. }
                     if self.strict.contains(client) && !self.unclean.contains(tp) =>

@@ -263,7 +263,8 @@ impl Storm {
         self.watch.check(&self.c);
     }
 
-    /// R-PROD-21, 25, R-REPL-29: every acknowledged record once and in order, on every replica.
+    /// R-PROD-21, 25, R-REPL-29: every acknowledged record once and in order, on every replica. Each time the producer
+    /// raises its epoch it sends what is in flight anew, so the order may break once there (R-PROD-29).
     fn check_records(&self) {
         let image = self.c.world.active_controller().expect("a controller").image();
         for name in PARTITIONS {
@@ -280,11 +281,8 @@ impl Storm {
                 self.c.report()
             );
             let numbers: Vec<i64> = all[0].iter().filter_map(|value| strict_number(value)).collect();
-            assert!(
-                numbers.windows(2).all(|pair| pair[0] < pair[1]),
-                "{name}: {numbers:?}\n{}",
-                self.c.report()
-            );
+            let breaks = numbers.windows(2).filter(|pair| pair[0] >= pair[1]).count();
+            assert!(breaks <= self.watch.bumps("strict"), "{name}: {numbers:?}\n{}", self.c.report());
             for (from, to) in self.watch.acknowledged(&tp(name)) {
                 for Offset(offset) in (from.0..to.0).map(Offset) {
                     let value = all[0].get(offset as usize);
@@ -344,4 +342,12 @@ fn storms_break_no_invariant_and_come_to_rest_1() {
 #[test]
 fn storms_break_no_invariant_and_come_to_rest_2() {
     storms(20..40);
+}
+
+/// A client with no broker left to ask bootstraps anew and forgets topic ids, so it believes a leader that was fenced
+/// long ago (R-REPL-68, 69). That one misses the sequence, the producer raises its epoch, and the record that the true
+/// leader still held unread stands there twice.
+#[test]
+fn a_fenced_leader_found_by_bootstrapping_anew_lets_a_record_stand_twice() {
+    storm(8_050);
 }
