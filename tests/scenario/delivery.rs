@@ -1,10 +1,10 @@
 //! What is delivered how often: EX-16, and commits by the program and by the clock.
 
 use glassbroker::kafka::event::{Event, MemberRemoval};
-use glassbroker::kafka::types::Offset;
-use glassbroker::sim::Command;
+use glassbroker::kafka::types::{BrokerId, Offset, ProducerEpoch};
+use glassbroker::sim::{Command, Target};
 
-use crate::dsl::{Cluster, cluster, tp};
+use crate::dsl::{Cluster, cluster, controller, tp};
 
 /// Ten records in t-0.
 fn ten_records() -> Cluster {
@@ -136,4 +136,49 @@ fn with_acks_0_nobody_learns_that_a_record_was_refused() {
         .events()
         .filter(|event| matches!(event, Event::BatchAcknowledged { base_offset: Offset::UNKNOWN, .. }));
     assert!(unknown.count() >= 1, "R-REPL-29: done when it is sent, with no offset");
+}
+
+/// R-PROD-29, R-REPL-68, 69: idempotence ends where the producer raises its epoch. A client with no broker left to ask
+/// bootstraps anew and forgets topic ids, so it believes a leader that was fenced long ago; that one misses the
+/// sequence, and what the true leader still held unread is sent a second time under the new epoch.
+#[test]
+fn a_fenced_leader_found_by_bootstrapping_anew_lets_a_record_stand_twice() {
+    let mut c = cluster(3).topic("t", 1, 3, &[("min.insync.replicas", "1")]);
+    // So long that the only known broker is still not to be asked when the metadata is due.
+    c.producer("p", "t", "100/s", &[("reconnect.backoff.ms", "1000")]);
+    c.send("p", 3);
+    c.run_ms(1_000);
+    let broker = |id| Target::Broker(BrokerId(id));
+    let links =
+        |id| [broker(2), broker(3), controller(101), Target::Client("p".into())].map(|b| (broker(id), b));
+    for (a, b) in links(1) {
+        c.give(Command::Cut { a: b, b: a });
+    }
+    c.until("another broker leads", 60_000, |c| c.registration("t-0") == "2 e1 isr[2,3]");
+    c.send("p", 3);
+    c.until("all six are acknowledged", 120_000, |c| c.producer_state("p").counts().acknowledged == 6);
+    c.run_ms(5_000);
+    c.kill(3);
+    c.until("the true leader is alone", 60_000, |c| c.registration("t-0") == "2 e1 isr[2]");
+    c.run_ms(5_000);
+    c.give(Command::Freeze(broker(2)));
+    c.send("p", 1);
+    c.run_ms(100);
+    c.give(Command::Heal { a: Target::Client("p".into()), b: broker(1) });
+    c.until_event("the producer raises its epoch", 120_000, |event| {
+        matches!(event, Event::ProducerIdGiven { epoch: ProducerEpoch(1), .. })
+    });
+    c.give(Command::Thaw(broker(2)));
+    for other in [broker(2), broker(3), controller(101)] {
+        c.give(Command::Heal { a: other, b: broker(1) });
+    }
+    c.start(3);
+    c.until("everything is acknowledged", 120_000, |c| c.producer_state("p").counts().acknowledged == 7);
+    let numbers: Vec<String> = c
+        .values(2, "t-0", 0)
+        .iter()
+        .map(|value| value[..value.find(',').expect("two fields")].to_owned())
+        .collect();
+    let expected = [1, 2, 3, 4, 5, 6, 7, 7].map(|number| format!("{{\"n\":{number}"));
+    assert_eq!(numbers, expected, "{}", c.report());
 }

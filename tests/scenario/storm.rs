@@ -343,11 +343,3 @@ fn storms_break_no_invariant_and_come_to_rest_1() {
 fn storms_break_no_invariant_and_come_to_rest_2() {
     storms(20..40);
 }
-
-/// A client with no broker left to ask bootstraps anew and forgets topic ids, so it believes a leader that was fenced
-/// long ago (R-REPL-68, 69). That one misses the sequence, the producer raises its epoch, and the record that the true
-/// leader still held unread stands there twice.
-#[test]
-fn a_fenced_leader_found_by_bootstrapping_anew_lets_a_record_stand_twice() {
-    storm(8_050);
-}
