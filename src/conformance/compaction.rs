@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 use super::history::{EPOCH, at_wall_ms, marker_of};
-use super::{ConformanceError, Failure, Report, check, run_scripts};
+use super::{ConformanceError, Failure, Report, check, run_cases};
 use crate::kafka::log::{Log, LogConfig, Origin};
 use crate::kafka::record::{Batch, BatchBuilder, BatchError, BatchParameters, ControlType, NewRecord};
 use crate::kafka::types::{Offset, ProducerEpoch, ProducerId};
@@ -93,7 +93,7 @@ struct BatchFields {
 }
 
 pub(super) fn run(text: &str) -> Result<Report, ConformanceError> {
-    run_scripts(text, "08d_compaction.json", |script: &Script| Ok(script.check(script.config.read()?)))
+    run_cases(text, "08d_compaction.json", |_, script: &Script| Ok(script.check(script.config.read()?)))
 }
 
 impl Config {

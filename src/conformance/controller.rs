@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::partition::{Recovery, State};
-use super::{ConformanceError, Failure, Header, Report, check, parse};
+use super::{ConformanceError, Failure, Report, check, run_cases};
 use crate::kafka::config::BrokerConfig;
 use crate::kafka::controller::brokers::{Sessions, begin_controlled_shutdown, fence, stopped, unfence};
 use crate::kafka::controller::elections::{ElectionType, elect_leaders};
@@ -31,13 +31,6 @@ use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerEpoch, BrokerId, Offset, Topic, TopicPartition};
 
 const FILE: &str = "07c_controller_scripts.json";
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Recording {
-    header: Header,
-    scripts: Vec<Script>,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -115,12 +108,9 @@ enum Kind {
 
 /// Runs every history of the file.
 pub fn run(text: &str) -> Result<Report, ConformanceError> {
-    let recording: Recording = parse(text)?;
-    let mut report = Report::new(FILE);
-    for script in &recording.scripts {
-        report.case(live_again(script).map_err(|failure| failure.within(&script.name)));
-    }
-    report.finish(&recording.header)
+    run_cases(text, FILE, |_, script: &Script| {
+        Ok(live_again(script).map_err(|failure| failure.within(&script.name)))
+    })
 }
 
 fn live_again(script: &Script) -> Result<(), Failure> {

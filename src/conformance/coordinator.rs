@@ -2,17 +2,10 @@
 
 use serde::Deserialize;
 
-use super::{ConformanceError, Failure, Header, Report, check, parse};
+use super::{ConformanceError, Failure, Report, check, run_cases};
 use crate::kafka::group::{java_hash, kafka_abs, partition_for};
 
 const FILE: &str = "02_group_coordinator_partition.json";
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Recording {
-    header: Header,
-    cases: Vec<Case>,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,13 +20,10 @@ struct Case {
 
 /// Runs every case of the file.
 pub fn run(text: &str) -> Result<Report, ConformanceError> {
-    let recording: Recording = parse(text)?;
-    let mut report = Report::new(FILE);
-    let counts = recording.header.partition_counts.as_deref().unwrap_or_default();
-    for case in &recording.cases {
-        report.case(outcome(case, counts).map_err(|failure| failure.within(&case.id)));
-    }
-    report.finish(&recording.header)
+    run_cases(text, FILE, |header, case: &Case| {
+        let counts = header.partition_counts.as_deref().unwrap_or_default();
+        Ok(outcome(case, counts).map_err(|failure| failure.within(&case.id)))
+    })
 }
 
 fn outcome(case: &Case, counts: &[i32]) -> Result<(), Failure> {

@@ -4,18 +4,11 @@
 use serde::Deserialize;
 
 use super::partition::State;
-use super::{ConformanceError, Failure, Header, Report, check, parse};
+use super::{ConformanceError, Failure, Report, check, run_cases};
 use crate::kafka::controller::partition_change::{Election, PartitionChangeBuilder};
 use crate::kafka::types::{BrokerId, TopicId};
 
 const FILE: &str = "07b_leader_election.json";
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Recording {
-    header: Header,
-    cases: Vec<Case>,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,12 +36,7 @@ enum Kind {
 
 /// Runs every case of the file.
 pub fn run(text: &str) -> Result<Report, ConformanceError> {
-    let recording: Recording = parse(text)?;
-    let mut report = Report::new(FILE);
-    for (number, case) in recording.cases.iter().enumerate() {
-        report.case(outcome(case).map_err(|failure| failure.within(&format!("case {number}"))));
-    }
-    report.finish(&recording.header)
+    run_cases(text, FILE, |_, case: &Case| Ok(outcome(case)))
 }
 
 fn outcome(case: &Case) -> Result<(), Failure> {

@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 
-use super::{ConformanceError, Failure, Report, check, run_scripts};
+use super::{ConformanceError, Failure, Report, check, run_cases};
 use crate::kafka::log::LeaderEpochs;
 use crate::kafka::types::{LeaderEpoch, Offset};
 
@@ -27,7 +27,7 @@ enum Step {
 }
 
 pub(super) fn run(text: &str) -> Result<Report, ConformanceError> {
-    run_scripts(text, "08c_leader_epochs.json", |script: &Script| Ok(script.check()))
+    run_cases(text, "08c_leader_epochs.json", |_, script: &Script| Ok(script.check()))
 }
 
 impl Script {

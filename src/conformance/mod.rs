@@ -135,26 +135,28 @@ struct Header {
     partition_counts: Option<Vec<i32>>,
 }
 
-/// A file of scripts: each is one case.
+/// A file of cases; some call them scripts.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Scripts<T> {
+struct Recording<T> {
     header: Header,
-    scripts: Vec<T>,
+    #[serde(alias = "scripts")]
+    cases: Vec<T>,
 }
 
-/// Runs a file of scripts; `check` refuses a script that is none of its kind, and otherwise says how it went.
-fn run_scripts<T: DeserializeOwned>(
+/// Runs a file of cases; `check` refuses a case that is none of its kind, and otherwise says how it went.
+fn run_cases<T: DeserializeOwned>(
     text: &str,
     file: &str,
-    check: impl Fn(&T) -> Result<Result<(), Failure>, ConformanceError>,
+    check: impl Fn(&Header, &T) -> Result<Result<(), Failure>, ConformanceError>,
 ) -> Result<Report, ConformanceError> {
-    let vectors: Scripts<T> = parse(text)?;
+    let recording: Recording<T> = parse(text)?;
     let mut report = Report::new(file);
-    for script in &vectors.scripts {
-        report.case(check(script)?);
+    for (number, case) in recording.cases.iter().enumerate() {
+        let outcome = check(&recording.header, case)?;
+        report.case(outcome.map_err(|failure| failure.within(&format!("case {number}"))));
     }
-    report.finish(&vectors.header)
+    report.finish(&recording.header)
 }
 
 fn parse<T: DeserializeOwned>(text: &str) -> Result<T, ConformanceError> {

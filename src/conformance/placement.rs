@@ -5,18 +5,11 @@ use std::collections::VecDeque;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{ConformanceError, Failure, Header, Report, check, parse};
+use super::{ConformanceError, Failure, Report, check, run_cases};
 use crate::kafka::controller::placement::{Draws, UsableBroker, place};
 use crate::kafka::types::BrokerId;
 
 const FILE: &str = "07a_replica_placement.json";
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Recording {
-    header: Header,
-    cases: Vec<Case>,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,12 +37,7 @@ struct Broker {
 
 /// Runs every case of the file.
 pub fn run(text: &str) -> Result<Report, ConformanceError> {
-    let recording: Recording = parse(text)?;
-    let mut report = Report::new(FILE);
-    for (number, case) in recording.cases.iter().enumerate() {
-        report.case(outcome(case).map_err(|failure| failure.within(&format!("case {number}"))));
-    }
-    report.finish(&recording.header)
+    run_cases(text, FILE, |_, case: &Case| Ok(outcome(case)))
 }
 
 fn outcome(case: &Case) -> Result<(), Failure> {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::history::{EPOCH, Offsets, Writer, at_wall_ms, batch_of, config, exception, marker_of};
-use super::{ConformanceError, Failure, Report, check, run_scripts};
+use super::{ConformanceError, Failure, Report, check, run_cases};
 use crate::kafka::log::{Log, LogConfig, Origin, Producer};
 use crate::kafka::types::{Offset, ProducerId};
 
@@ -93,7 +93,7 @@ impl ProducerFields {
 }
 
 pub(super) fn run(text: &str) -> Result<Report, ConformanceError> {
-    run_scripts(text, "08a_producer_state.json", |script: &Script| Ok(script.check()))
+    run_cases(text, "08a_producer_state.json", |_, script: &Script| Ok(script.check()))
 }
 
 impl Script {

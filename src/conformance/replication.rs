@@ -9,7 +9,7 @@ use kafka_protocol::messages::{FetchRequest, ProduceRequest};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ConformanceError, Failure, Header, Report, check, parse};
+use super::{ConformanceError, Failure, Report, check, run_cases};
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::config::BrokerConfig;
 use crate::kafka::controller::image::{ClusterImage, PartitionRegistration};
@@ -28,13 +28,6 @@ use crate::kafka::types::{
 };
 
 const FILE: &str = "12_replication_isr_hw.json";
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Recording {
-    header: Header,
-    scripts: Vec<Script>,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -107,12 +100,9 @@ struct Follower {
 
 /// Runs every history of the file.
 pub fn run(text: &str) -> Result<Report, ConformanceError> {
-    let recording: Recording = parse(text)?;
-    let mut report = Report::new(FILE);
-    for script in &recording.scripts {
-        report.case(live_again(script).map_err(|failure| failure.within(&script.name)));
-    }
-    report.finish(&recording.header)
+    run_cases(text, FILE, |_, script: &Script| {
+        Ok(live_again(script).map_err(|failure| failure.within(&script.name)))
+    })
 }
 
 fn live_again(script: &Script) -> Result<(), Failure> {

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 
 use super::history::{EPOCH, Offsets, at_wall_ms, exception};
-use super::{ConformanceError, Failure, Report, check, run_scripts};
+use super::{ConformanceError, Failure, Report, check, run_cases};
 use crate::kafka::log::{Log, LogConfig, Origin, RecordAtTime};
 use crate::kafka::record::{BatchBuilder, BatchError, NewRecord};
 use crate::kafka::types::Offset;
@@ -87,11 +87,9 @@ enum Step {
 }
 
 pub(super) fn run(text: &str) -> Result<Report, ConformanceError> {
-    run_scripts(
-        text,
-        "08e_segments_retention.json",
-        |script: &Script| Ok(script.check(script.config.read()?)),
-    )
+    run_cases(text, "08e_segments_retention.json", |_, script: &Script| {
+        Ok(script.check(script.config.read()?))
+    })
 }
 
 impl Config {

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 
 use super::history::{EPOCH, Offsets, Writer, at_wall_ms, batch_of, config, isolation, marker_of};
-use super::{ConformanceError, Failure, Report, check, run_scripts};
+use super::{ConformanceError, Failure, Report, check, run_cases};
 use crate::kafka::log::{Isolation, Log, LogConfig, Origin};
 use crate::kafka::record::{AbortedProducers, Batch, BatchError, split_batches};
 use crate::kafka::types::Offset;
@@ -66,7 +66,7 @@ const INDEX_INTERVAL_BYTES: i32 = 100;
 const NOW_MS: i64 = 1_700_000_000_000;
 
 pub(super) fn run(text: &str) -> Result<Report, ConformanceError> {
-    run_scripts(text, "08b_transactions_lso.json", |script: &Script| Ok(script.check()))
+    run_cases(text, "08b_transactions_lso.json", |_, script: &Script| Ok(script.check()))
 }
 
 impl Script {

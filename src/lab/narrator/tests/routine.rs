@@ -52,8 +52,8 @@ fn routine_is_not_told() {
 
 #[test]
 fn every_event_is_told_in_one_of_these_tests_or_is_routine() {
-    let source = include_str!("../../../kafka/event.rs");
-    let source = source.split("pub enum Event {").nth(1).expect("event.rs has the enum");
+    let source = include_str!("../../../kafka/event/mod.rs");
+    let source = source.split("pub enum Event {").nth(1).expect("it has the enum");
     let name = |line: &'static str| {
         let line = line.strip_prefix("    ")?;
         line.starts_with(char::is_uppercase).then(|| line.split([' ', ',']).next())?
