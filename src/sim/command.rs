@@ -36,7 +36,7 @@ pub enum Command {
     /// The process stands still and its connections stay open (SIGSTOP, a long GC pause).
     Freeze(Target),
     Thaw(Target),
-    /// Packets between the two are lost without a sign.
+    /// Packets between the two wait, without a sign, until the link heals.
     Cut {
         a: Target,
         b: Target,

@@ -27,10 +27,9 @@ impl World {
             Command::Start(target) => self.check_startable(target),
             Command::Freeze(target) => self.check_running(target),
             Command::Thaw(target) => self.check_frozen(target),
-            Command::Cut { a, b } | Command::Heal { a, b } => {
-                let (a, b) = (self.find(a)?, self.find(b)?);
-                if a == b { Err(refuse("a link has two different ends")) } else { Ok(()) }
-            }
+            Command::Cut { a, b } if self.is_cut(a, b)? => Err(refuse("that link is cut already")),
+            Command::Heal { a, b } if !self.is_cut(a, b)? => Err(refuse("that link is not cut")),
+            Command::Cut { .. } | Command::Heal { .. } => Ok(()),
             Command::AddProducer(spec) => {
                 self.check_new_client(&spec.name)?;
                 Producer::new(spec.clone(), &self.bootstrap(), self.stream("check"))
@@ -54,6 +53,11 @@ impl World {
             | Command::Reassign { .. }
             | Command::CancelReassignment(_) => Ok(()),
         }
+    }
+
+    fn is_cut(&self, a: &Target, b: &Target) -> Result<bool, Refusal> {
+        let (a, b) = (self.find(a)?, self.find(b)?);
+        if a == b { Err(refuse("a link has two different ends")) } else { Ok(self.network.is_cut(a, b)) }
     }
 
     /// Carries a command out now. `text` is what the person wrote.

@@ -55,11 +55,6 @@ impl Trace {
         self.dropped + self.entries.len() as u64
     }
 
-    /// The number of the oldest event that is kept.
-    pub fn first_kept(&self) -> u64 {
-        self.dropped
-    }
-
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = &TraceEntry> {
         self.entries.iter()
     }

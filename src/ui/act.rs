@@ -116,7 +116,7 @@ pub fn suggestions(model: &Model) -> Vec<String> {
     let mut lines = Vec::new();
     for broker in model.brokers.iter() {
         let target = format!("broker {}", broker.id);
-        lines.extend([kill(&target), start(&target), freeze(&target), thaw(&target)]);
+        lines.extend([kill(&target), stop(&target), start(&target), freeze(&target), thaw(&target)]);
     }
     lines.push(add_broker(model));
     for producer in model.producers.iter() {

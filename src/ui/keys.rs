@@ -18,7 +18,7 @@ pub enum Shortcut {
 }
 
 /// What the help dialog lists.
-pub const LIST: [(&str, &str); 9] = [
+pub const LIST: [(&str, &str); 10] = [
     ("Space", "play or pause"),
     (".", "step one event"),
     ("n", "run to the next change"),
@@ -27,19 +27,20 @@ pub const LIST: [(&str, &str); 9] = [
     ("Arrow keys", "walk from replica to replica; Enter inspects"),
     ("Shift + arrows", "walk left and right from record to record of a replica"),
     ("Shift + B", "measure how many events a second this browser carries out"),
+    ("Escape", "close the events drawer"),
     ("?", "this list"),
 ];
 
 /// The shortcut that `event` stands for.
 pub fn shortcut(event: &KeyboardEvent) -> Option<Shortcut> {
     let key = event.key();
-    if (event.ctrl_key() || event.meta_key()) && key.eq_ignore_ascii_case("k") {
-        return Some(Shortcut::CommandField);
-    }
     let target = event.target().and_then(|target| target.dyn_into::<Element>().ok());
     let inside = |selector: &str| {
         target.as_ref().is_some_and(|element| element.closest(selector).ok().flatten().is_some())
     };
+    if (event.ctrl_key() || event.meta_key()) && key.eq_ignore_ascii_case("k") && !inside("dialog[open]") {
+        return Some(Shortcut::CommandField);
+    }
     if event.ctrl_key() || event.meta_key() || event.alt_key() {
         return None;
     }

@@ -93,10 +93,15 @@ impl Run {
 
     pub fn play_or_pause(&mut self) {
         self.mode = match self.mode {
+            Mode::Paused if self.session.now() < self.session.scenario().start => Mode::Opening,
             Mode::Paused => Mode::Playing,
             Mode::Opening | Mode::Playing | Mode::ToNextChange { .. } => Mode::Paused,
         };
-        self.reason = "paused";
+        self.reason = match self.mode {
+            Mode::Paused => "paused",
+            Mode::Opening => "opening",
+            Mode::Playing | Mode::ToNextChange { .. } => "playing",
+        };
     }
 
     /// Takes one event from the queue.

@@ -46,7 +46,7 @@ fn weight(sentence: &Sentence) -> u8 {
         Tone::Neutral | Tone::Info => 1,
         Tone::Good => 2,
         Tone::Warning => 3,
-        Tone::Bad | Tone::Act => 4,
+        Tone::Bad => 4,
     }
 }
 

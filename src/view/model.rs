@@ -81,7 +81,7 @@ pub struct BrokerView {
     pub id: BrokerId,
     pub rack: Option<Rc<str>>,
     pub health: Health,
-    /// "running", "fenced", "dead", "frozen", "starting".
+    /// Empty while it serves; else "fenced", "dead", "stands still", "starting", "stopping".
     pub state: Rc<str>,
     /// The first thing that it waits for, as one sentence.
     pub waiting: Option<Rc<str>>,
@@ -133,7 +133,7 @@ pub struct ReplicaView {
     pub role: Role,
     pub leader_epoch: LeaderEpoch,
     pub standing: Standing,
-    /// Why it is not in sync, in words: "behind 31 s", "fenced", "broker is down".
+    /// Why it is not in sync, in words: "behind 31 s", "fenced", "broker down".
     pub why_out: Option<Rc<str>>,
     pub log_start: Offset,
     pub high_watermark: Offset,
@@ -144,7 +144,7 @@ pub struct ReplicaView {
     pub cells: Rc<[Cell]>,
     /// Committed offsets and positions; empty except on the leader.
     pub flags: Rc<[Flag]>,
-    /// The in-sync set as the leader sees it; empty except on the leader.
+    /// The in-sync set as the controller has it; empty except on the leader.
     pub in_sync: Rc<[BrokerId]>,
 }
 
@@ -201,7 +201,7 @@ pub struct ProducerView {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupView {
     pub id: GroupId,
-    /// Kafka's name of the state, or "unknown" while no coordinator has it.
+    /// Kafka's name of the state, or "no coordinator" while nobody has it.
     pub state: Rc<str>,
     pub tone: Tone,
     pub generation: i32,
@@ -217,7 +217,7 @@ pub struct ConsumerView {
     pub name: Rc<str>,
     pub node: NodeId,
     pub health: Health,
-    /// "stable", "joining", "crashed".
+    /// Empty while it is a working member; else "joining", "not in the group", "stands still", "closing", "gone".
     pub state: Rc<str>,
     /// It is the one that computes the assignment.
     pub group_leader: bool,
@@ -283,8 +283,6 @@ pub enum Tone {
     Good,
     Warning,
     Bad,
-    /// What a person did.
-    Act,
 }
 
 /// One thing that changed, told in plain words.

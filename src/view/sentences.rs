@@ -5,8 +5,8 @@
 use std::fmt::Display;
 
 use super::model::{
-    BrokerView, ConsumerView, ControllerView, FlagKind, GroupView, Model, OffsetsTopicView, ProducerView,
-    ReplicaView, Role, Standing,
+    BrokerView, ConsumerView, ControllerView, FlagKind, GroupView, Health, Model, OffsetsTopicView,
+    ProducerView, ReplicaView, Role, Standing,
 };
 use crate::lab::words::count;
 
@@ -94,8 +94,18 @@ pub fn controller(view: &ControllerView) -> String {
     text + "."
 }
 
+/// A word where a producer does not send as it should; empty where it does.
+pub fn producer_state(view: &ProducerView) -> &'static str {
+    match (view.health, view.paused) {
+        (Health::Dead, _) => "ended",
+        (Health::Frozen, _) => "stands still",
+        (_, true) => "paused",
+        _ => "",
+    }
+}
+
 pub fn producer(view: &ProducerView) -> String {
-    let state = if view.paused { "paused" } else { "sending" };
+    let state = word(producer_state(view), "sending");
     format!(
         "Producer {} to {}, {state} {}, acks {}, {} sent, {} acknowledged, {} failed.",
         view.name, view.topic, view.rate, view.acks, view.sent, view.acknowledged, view.failed
@@ -142,8 +152,25 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
-    use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, Topic, TopicPartition};
+    use crate::kafka::types::{BrokerId, LeaderEpoch, NodeId, Offset, Topic, TopicPartition};
     use crate::view::model::Flag;
+
+    fn producer_1() -> ProducerView {
+        ProducerView {
+            name: Rc::from("checkout-api"),
+            node: NodeId::Client(2),
+            health: Health::Running,
+            paused: false,
+            topic: Rc::from("orders"),
+            rate: Rc::from("12/s"),
+            acks: Rc::from("all"),
+            idempotent: true,
+            sent: 3,
+            acknowledged: 2,
+            failed: 0,
+            waiting: None,
+        }
+    }
 
     fn replica_1() -> ReplicaView {
         ReplicaView {
@@ -169,6 +196,18 @@ mod tests {
 
     fn check(view: &ReplicaView, expected: &str) {
         assert_eq!(replica(view), expected);
+    }
+
+    #[test]
+    fn a_producers_state_is_said_as_it_is_drawn() {
+        let check = |health, paused, expected| {
+            let view = ProducerView { health, paused, ..producer_1() };
+            assert!(producer(&view).contains(&format!("to orders, {expected} 12/s")), "{}", producer(&view));
+        };
+        check(Health::Running, false, "sending");
+        check(Health::Running, true, "paused");
+        check(Health::Frozen, false, "stands still");
+        check(Health::Dead, true, "ended");
     }
 
     #[test]

@@ -35,6 +35,15 @@ fn commands_that_name_nothing_or_come_at_the_wrong_time_are_refused_at_once() {
     let not_yet =
         Command::SetTopicConfig { topic: "t".into(), key: "retention.ms".into(), value: Some("1".into()) };
     check_refused(&mut c, not_yet, None, "retention.ms is a config of Kafka that has no effect here yet");
+    let link = |a, b| (broker(a), broker(b));
+    let (a, b) = link(1, 1);
+    check_refused(&mut c, Command::Cut { a, b }, None, "two different ends");
+    let (a, b) = link(1, 3);
+    check_refused(&mut c, Command::Heal { a, b }, None, "that link is not cut");
+    c.cut(1, 3);
+    let (a, b) = link(3, 1);
+    check_refused(&mut c, Command::Cut { a, b }, None, "that link is cut already");
+    c.heal(1, 3);
     c.kill(2);
     check_refused(&mut c, Command::Kill(broker(2)), None, "is not running");
     check_refused(&mut c, Command::Freeze(broker(2)), None, "is not running");

@@ -113,7 +113,7 @@ impl Cluster {
         let topic = Topic::new(name);
         self.give(Command::CreateTopic { topic, partitions, replication_factor, config: config(pairs) });
         self.run_ms(1_000);
-        self.partition(1, &format!("{name}-0"));
+        self.registration(&format!("{name}-0"));
         self
     }
 

@@ -276,9 +276,10 @@ fn forgotten(broker: &Broker) -> Option<String> {
             Operation::Fetch(parked) => {
                 let follower = parked.fetch.replica_state.replica_id.0 >= 0;
                 for topic in &parked.fetch.topics {
-                    let name = broker.image().topic_name(TopicId(topic.topic_id))?;
+                    let Some(name) = broker.image().topic_name(TopicId(topic.topic_id)) else { continue };
                     for wanted in &topic.partitions {
-                        let partition = replicas.partition(&TopicPartition::new(name, wanted.partition))?;
+                        let tp = TopicPartition::new(name, wanted.partition);
+                        let Some(partition) = replicas.partition(&tp) else { continue };
                         let log = &partition.log;
                         let bound = if follower { log.log_end_offset() } else { log.high_watermark() };
                         if Offset(wanted.fetch_offset) != bound || !partition.is_leader() {

@@ -50,9 +50,13 @@ fn ex_1_the_high_watermark_moves_when_the_slowest_in_sync_follower_asks_for_more
     let advanced = c.time_of("HW 11", |event| {
         matches!(event, Event::HighWatermarkAdvanced { leader: true, tp: p, to: Offset(11), .. } if *p == tp("t-0"))
     });
-    let followers = c.entries().filter(|entry| {
-        matches!(&entry.event, Event::HighWatermarkAdvanced { leader: false, to: Offset(11), .. })
-    });
+    let followers: Vec<_> = c
+        .entries()
+        .filter(|entry| {
+            matches!(&entry.event, Event::HighWatermarkAdvanced { leader: false, tp: p, to: Offset(11), .. } if *p == tp("t-0"))
+        })
+        .collect();
+    assert_eq!(followers.len(), 2, "{}", c.report());
     for entry in followers {
         let lag_ms = entry.key.time.ms() - advanced;
         assert!(

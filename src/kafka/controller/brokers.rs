@@ -213,7 +213,7 @@ pub fn heartbeat(
         want_fence: request.want_fence,
         want_shut_down: request.want_shut_down,
         caught_up,
-        leads_any: basis.leads_any(broker),
+        leads_any: (request.want_shut_down || shutdown_offset.is_some()) && basis.leads_any(broker),
         others_know: shutdown_offset.is_some_and(|offset| sessions.all_have(offset)),
     };
     let next = next_standing(current, wish);

@@ -12,15 +12,13 @@ use kafka_protocol::protocol::Encodable;
 use crate::kafka::log::{AppendError, Log, LogConfig, Origin};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::metadata_records::MetadataRecord;
-use crate::kafka::record::{Batch, BatchBuilder, BatchParameters, NewRecord};
+use crate::kafka::record::{Batch, BatchBuilder, BatchParameters, ControlType, NewRecord, control_batch};
 use crate::kafka::time::Time;
 use crate::kafka::types::{ControllerId, LeaderEpoch, Offset, TopicId};
 
 /// `__cluster_metadata` has a fixed id.
 pub const METADATA_TOPIC_ID: TopicId = TopicId(uuid::Uuid::from_u128(1));
 
-/// `ControlRecordType.LEADER_CHANGE`, after the version of the key.
-const LEADER_CHANGE_KEY: &[u8] = &[0, 0, 0, 2];
 const LEADER_CHANGE_VERSION: i16 = 0;
 
 #[derive(Clone, Debug, Default)]
@@ -84,10 +82,12 @@ impl MetadataLog {
             .with_granting_voters(list(granting));
         let mut value = BytesMut::new();
         message.encode(&mut value, LEADER_CHANGE_VERSION).expect("every field is of this version");
-        let (timestamp_ms, key) = (now.wall_ms(), LEADER_CHANGE_KEY);
-        let mut builder = BatchBuilder::with(BatchParameters { control: true, ..BatchParameters::default() });
-        builder.append(&NewRecord { timestamp_ms, key: Some(key), value: Some(&value), headers: &[] });
-        self.append_batch(now, epoch, builder.build());
+        let (parameters, timestamp_ms) = (BatchParameters::default(), now.wall_ms());
+        self.append_batch(
+            now,
+            epoch,
+            control_batch(parameters, timestamp_ms, ControlType::LeaderChange, &value),
+        );
     }
 
     fn append_batch(&mut self, now: Time, epoch: LeaderEpoch, batch: Batch) {

@@ -54,6 +54,7 @@ impl ReplicaManager {
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
+const MAX_TIMESTAMP: i64 = -3;
 
 /// R-LOG-28, 29: (timestamp, offset, leader epoch) of a consumer's look-up.
 fn offset_for(partition: &Partition, timestamp: i64) -> Result<(i64, Offset, LeaderEpoch), ErrorCode> {
@@ -71,7 +72,11 @@ fn offset_for(partition: &Partition, timestamp: i64) -> Result<(i64, Offset, Lea
     if timestamp == LATEST {
         return if lags { Err(ErrorCode::OffsetNotAvailable) } else { Ok(at(log.high_watermark())) };
     }
-    let found = log.offset_for_timestamp(timestamp).map_err(|error| error.code())?;
+    let found = match timestamp {
+        MAX_TIMESTAMP => log.offset_of_max_timestamp(),
+        _ => log.offset_for_timestamp(timestamp),
+    };
+    let found = found.map_err(|error| error.code())?;
     match found.filter(|found| found.offset < log.high_watermark()) {
         Some(found) => Ok((found.timestamp_ms, found.offset, found.leader_epoch)),
         None if lags => Err(ErrorCode::OffsetNotAvailable),
@@ -139,5 +144,7 @@ mod tests {
         check("nor that there is none", 1, 2500, not_available);
         check("the end is known", 2, LATEST, Ok(2));
         check("there is none", 2, 2500, Ok(-1));
+        check("R-LOG-28: the record of the greatest timestamp", 2, MAX_TIMESTAMP, Ok(1));
+        check("which may not be committed yet", 1, MAX_TIMESTAMP, not_available);
     }
 }

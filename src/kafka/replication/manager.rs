@@ -232,7 +232,7 @@ impl ReplicaManager {
         }
     }
 
-    /// R-REPL-14. Tells of an advance and completes what waited for it.
+    /// R-REPL-14. Tells of an advance; the caller completes what waited for it.
     pub(super) fn advance_high_watermark(&mut self, tp: &TopicPartition, step: &mut Step<'_>) -> bool {
         let judge = self.judgement(step);
         let broker = self.me;

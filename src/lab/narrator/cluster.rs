@@ -82,7 +82,7 @@ pub(super) fn tell(processes: &Processes, time: Time, event: &Event) -> Option<S
             Subject::Link(*a, *b),
             format!("link between {} and {} cut", processes.name(*a), processes.name(*b)),
         )
-        .detail("What they send to each other is lost without a sign until a timeout closes the connection."),
+        .detail("What they send to each other does not arrive until it heals; a timeout may close the connection before."),
         Event::LinkHealed { a, b } => Sentence::new(
             time,
             Tone::Good,

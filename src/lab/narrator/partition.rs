@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Sentence, Subject, Tone};
 use crate::kafka::event::{Event, TruncationReason};
 use crate::kafka::protocol::ErrorCode;
+use crate::kafka::replication;
 use crate::kafka::time::Time;
 use crate::kafka::types::{Offset, TopicPartition};
 use crate::lab::words::{count, duration};
@@ -12,9 +13,8 @@ use crate::lab::words::{count, duration};
 /// A wait up to this is routine.
 pub(super) const PATIENCE_MS: i64 = 2000;
 
-/// Topics whose names start so belong to Kafka itself.
 pub(super) fn is_internal(tp: &TopicPartition) -> bool {
-    tp.topic.as_str().starts_with("__")
+    replication::is_internal(tp.topic.as_str())
 }
 
 #[derive(Clone, Debug, Default)]

@@ -14,7 +14,6 @@ pub fn tone(tone: Tone) -> &'static str {
         Tone::Good => "good",
         Tone::Warning => "warning",
         Tone::Bad => "bad",
-        Tone::Act => "act",
     }
 }
 
@@ -25,7 +24,6 @@ fn word(tone: Tone) -> &'static str {
         Tone::Good => "ok",
         Tone::Warning => "notice",
         Tone::Bad => "fault",
-        Tone::Act => "you",
     }
 }
 

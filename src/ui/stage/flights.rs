@@ -283,7 +283,7 @@ fn pairs(model: &Model) -> Vec<(NodeId, NodeId)> {
             .collect()
     };
     let mut pairs = Vec::new();
-    for producer in model.producers.iter() {
+    for producer in model.producers.iter().filter(|producer| producer.health != Health::Dead) {
         let leaders = leads(&|topic, _| topic == &*producer.topic);
         pairs.extend(leaders.into_iter().map(|broker| (producer.node, broker)));
     }

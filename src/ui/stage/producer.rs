@@ -17,11 +17,6 @@ pub struct ProducerProps {
 #[component]
 pub fn Producer(props: &ProducerProps) -> Html {
     let view = &props.view;
-    let state = match (view.health, view.paused) {
-        (Health::Dead, _) => "ended",
-        (_, true) => "paused",
-        _ => "",
-    };
     let (command, label) =
         if view.paused { (act::resume(&view.name), "resume") } else { (act::pause(&view.name), "pause") };
     html! {
@@ -30,7 +25,7 @@ pub fn Producer(props: &ProducerProps) -> Html {
             <div key="head" class="client-head">
                 <span class="light" aria-hidden="true"></span>
                 <h3 title={view.name.to_string()}>{ view.name.as_ref() }</h3>
-                <span class="state">{ state }</span>
+                <span class="state">{ sentences::producer_state(view) }</span>
                 <span class="grow"></span>
                 if view.health != Health::Dead {
                     <CommandButton {command} {label} class="small" />

@@ -1,6 +1,6 @@
 //! Brokers, their replicas and the controller, as the view shows them.
 //!
-//! Who leads and who is in sync is the controller's word; what a replica holds is the broker's own.
+//! Who is in sync is the controller's word; whether a replica leads and what it holds is the broker's own while it lives.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

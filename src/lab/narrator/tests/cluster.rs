@@ -213,7 +213,7 @@ fn a_link_between_a_client_and_a_broker_is_told_by_the_clients_name() {
             00:00.000  consumer-a started
                 Info
             00:00.001  link between consumer-a and broker 1 cut
-                Bad: What they send to each other is lost without a sign until a timeout closes the connection.
+                Bad: What they send to each other does not arrive until it heals; a timeout may close the connection before.
             00:00.002  link between broker 1 and controller 101 healed
                 Good
         "#]],
