@@ -60,9 +60,8 @@ pub fn producer_view(source: &ClientSource<'_, Producer>, now: Time) -> Producer
 fn producer_waiting(source: &ClientSource<'_, Producer>, now: Time) -> Option<String> {
     let producer = source.client;
     match (source.health, producer.phase()) {
-        (Health::Frozen, _) => return Some("Stands still.".to_owned()),
         (_, Phase::Failed { error, .. }) => return Some(format!("Ended with {}.", error.name())),
-        (Health::Dead, _) | (_, Phase::Closed) => return None,
+        (Health::Dead | Health::Frozen, _) | (_, Phase::Closed) => return None,
         (_, Phase::Closing) => return Some("Closing: waits for the outcome of what was sent.".to_owned()),
         (_, Phase::Running | Phase::Paused) => {}
     }
