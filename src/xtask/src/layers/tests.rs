@@ -89,11 +89,11 @@ fn comments_and_strings_name_no_room() {
 #[test]
 fn programs_see_rooms_by_the_name_of_the_crate() {
     allowed(
-        "src/bin/glassbroker.rs",
+        "src/bin/glassbroker/main.rs",
         "use glassbroker::{lab::Scenario, view::text}; mod own {} use crate::own;",
     );
     allowed("src/bin/app.rs", "use glassbroker::ui::App; use yew::Renderer;");
-    refused("src/bin/glassbroker.rs", "use glassbroker::ui::App;", "this program may not know ui");
+    refused("src/bin/glassbroker/main.rs", "use glassbroker::ui::App;", "this program may not know ui");
     refused("src/kafka/x.rs", "use ::glassbroker::view::X;", "kafka may not know view");
 }
 
@@ -102,7 +102,7 @@ fn the_browser_stays_in_the_top_rooms() {
     for name in ["web_sys", "js_sys", "wasm_bindgen", "yew", "gloo", "gloo_timers", "serde_wasm_bindgen"] {
         let text = format!("use {name}::thing;");
         refused("src/view/x.rs", &text, "belongs to the browser");
-        refused("src/bin/glassbroker.rs", &text, "belongs to the browser");
+        refused("src/bin/glassbroker/main.rs", &text, "belongs to the browser");
         refused("src/lib.rs", &text, "belongs to the browser");
         allowed("src/ui/x.rs", &text);
         allowed("src/api/x.rs", &text);

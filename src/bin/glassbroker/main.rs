@@ -3,15 +3,17 @@
 //! Exit codes: 0 when it did what was asked, 1 when a case of the vectors failed, 2 when the arguments or a file are
 //! wrong.
 
+mod bench;
+mod conformance;
+mod run;
+
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
-use std::time::Instant;
 
-use glassbroker::conformance::{self, ADAPTERS, ConformanceError};
+use glassbroker::conformance::ConformanceError;
 use glassbroker::kafka::time::Time;
-use glassbroker::lab::scenario::classroom_settings;
 use glassbroker::lab::session::{Options, Session};
-use glassbroker::lab::words::{count, parse_us};
+use glassbroker::lab::words::parse_us;
 use lexopt::Arg::{Long, Short, Value};
 use lexopt::ValueExt;
 
@@ -23,7 +25,8 @@ usage: glassbroker run FILE [--for 60s] [--seed N] [--strict]
 
 run     prints the narrative of a scenario and, last, the digest of the run
 check   says whether a scenario file is right, and where it departs from Kafka's defaults
-bench   measures events a second on a scenario (the default cluster without FILE)
+bench   measures the engine: appends, replication, events at 12, 120 and 1,200 partitions, checkpoints;
+        with FILE, events a second on that scenario
 conformance  lives what Apache Kafka recorded again and says which cases come out as Kafka's
 
 --for   virtual time to run, such as 500ms, 60s, 5min (default 60s)
@@ -31,11 +34,8 @@ conformance  lives what Apache Kafka recorded again and says which cases come ou
 --strict  encode and decode every message on its way
 --vectors  the folder of recordings (default tests/vectors)";
 
-const DEFAULT_SCENARIO: &str = include_str!("../../static/scenarios/default.toml");
+const DEFAULT_SCENARIO: &str = include_str!("../../../static/scenarios/default.toml");
 const DEFAULT_TIME: Time = Time::from_ms(60_000);
-const BENCH_RUNS: usize = 5;
-/// Failures of one file that are printed.
-const FIRST_FAILURES: usize = 3;
 
 fn main() -> ExitCode {
     match arguments()
@@ -132,10 +132,11 @@ fn work(arguments: &Arguments) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match arguments.task {
         Task::Help => writeln!(out, "{USAGE}")?,
-        Task::Run => run(arguments, &mut out)?,
-        Task::Check => check(arguments, &mut out)?,
-        Task::Bench => bench(arguments, &mut out)?,
-        Task::Conformance => conformance(&arguments.vectors, &mut out)?,
+        Task::Run => run::run(arguments, &mut out)?,
+        Task::Check => run::check(arguments, &mut out)?,
+        Task::Bench if arguments.file.is_some() => bench::scenario(arguments, &mut out)?,
+        Task::Bench => bench::engine(&mut out)?,
+        Task::Conformance => conformance::run(&arguments.vectors, &mut out)?,
     }
     Ok(out.flush()?)
 }
@@ -150,75 +151,4 @@ fn open(arguments: &Arguments) -> Result<Session, Failure> {
         line: error.line,
         reason: error.reason,
     })
-}
-
-/// Prints each sentence as it is told.
-fn run(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
-    const EVENTS_AT_A_TIME: u64 = 1000;
-    let mut session = open(arguments)?;
-    let mut reached = false;
-    let mut printed = 0;
-    while !reached {
-        reached = session.run_until(arguments.until, EVENTS_AT_A_TIME);
-        for (number, sentence) in session.narrative().since(printed) {
-            writeln!(out, "{sentence}")?;
-            printed = number;
-        }
-    }
-    writeln!(out, "digest {:016x}", session.digest())?;
-    Ok(())
-}
-
-fn check(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
-    let session = open(arguments)?;
-    let scenario = session.scenario();
-    let parts = [
-        count(scenario.brokers.len() as i64, "broker"),
-        count(scenario.topics.len() as i64, "topic"),
-        count(scenario.producers.len() as i64, "producer"),
-        count(scenario.consumers.len() as i64, "consumer"),
-        count(scenario.at.len() as i64, "timed command"),
-    ];
-    writeln!(out, "a scenario with {}", parts.join(", "))?;
-    for setting in classroom_settings(scenario) {
-        writeln!(out, "{setting}")?;
-    }
-    Ok(())
-}
-
-/// Prints a line for each file of recordings, then the first failures.
-fn conformance(folder: &str, out: &mut impl Write) -> Result<(), Failure> {
-    let mut failures = Vec::new();
-    for (name, adapter) in ADAPTERS {
-        let file = format!("{folder}/{name}");
-        let text = std::fs::read_to_string(&file).map_err(|error| Failure::File(file.clone(), error))?;
-        let report = adapter(&text).map_err(|reason| Failure::Vectors { file, reason })?;
-        writeln!(out, "{name:<40} {:>5} cases {:>5} passed", report.cases, report.passed)?;
-        failures.extend(report.failures.into_iter().take(FIRST_FAILURES).map(|failure| (name, failure)));
-    }
-    for (name, failure) in &failures {
-        let conformance::Failure { place, expected, got } = failure;
-        writeln!(out, "{name}: {place}\n  expected {expected}\n  got      {got}")?;
-    }
-    out.flush()?;
-    if failures.is_empty() { Ok(()) } else { Err(Failure::Cases) }
-}
-
-/// The median of some runs of the same scenario.
-fn bench(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
-    let mut runs = Vec::new();
-    for _ in 0..BENCH_RUNS {
-        let mut session = open(arguments)?;
-        let begin = Instant::now();
-        while !session.run_until(arguments.until, u64::MAX) {}
-        runs.push((begin.elapsed(), session.events_done()));
-    }
-    runs.sort();
-    let (elapsed, events) = runs[BENCH_RUNS / 2];
-    let seconds = elapsed.as_secs_f64();
-    let virtual_s = arguments.until.us() as f64 / 1e6;
-    writeln!(out, "{events} events in {:.1} ms, the median of {BENCH_RUNS} runs", seconds * 1000.0)?;
-    writeln!(out, "{:.0} events a second", events as f64 / seconds)?;
-    writeln!(out, "{:.0} virtual seconds in a real second", virtual_s / seconds)?;
-    Ok(())
 }

@@ -1,0 +1,180 @@
+//! `bench`: how fast the engine is, each figure the median of some runs.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use glassbroker::kafka::log::{Log, LogConfig, Origin};
+use glassbroker::kafka::record::{BatchBuilder, NewRecord};
+use glassbroker::kafka::time::Time;
+use glassbroker::kafka::types::LeaderEpoch;
+use glassbroker::lab::session::{Options, Session};
+use glassbroker::sim::World;
+
+use crate::{Arguments, Failure, open};
+
+const RUNS: usize = 5;
+
+/// How many partitions the cluster of three brokers has; the records a second are the same in all.
+const SIZES: [u32; 3] = [12, 120, 1200];
+/// By then the cluster is up and the group has its plan.
+const WARM: Time = Time::from_ms(15_000);
+const MEASURED_S: i64 = 30;
+
+fn median<T: Copy + PartialOrd>(measure: impl FnMut() -> T) -> T {
+    let mut runs: Vec<T> = std::iter::repeat_with(measure).take(RUNS).collect();
+    runs.sort_by(|a, b| a.partial_cmp(b).expect("a measure is a number"));
+    runs[RUNS / 2]
+}
+
+fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
+    let begin = Instant::now();
+    let result = work();
+    (begin.elapsed(), result)
+}
+
+/// Events a second on one scenario.
+pub fn scenario(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
+    open(arguments)?;
+    let (elapsed, events) = median(|| {
+        let mut session = open(arguments).expect("it was opened before");
+        let (elapsed, _) = timed(|| while !session.run_until(arguments.until, u64::MAX) {});
+        (elapsed, session.events_done())
+    });
+    let seconds = elapsed.as_secs_f64();
+    let virtual_s = arguments.until.us() as f64 / 1e6;
+    writeln!(out, "{events} events in {:.1} ms, the median of {RUNS} runs", seconds * 1000.0)?;
+    writeln!(out, "{:.0} events a second", events as f64 / seconds)?;
+    writeln!(out, "{:.0} virtual seconds in a real second", virtual_s / seconds)?;
+    Ok(())
+}
+
+/// The engine's own figures.
+pub fn engine(out: &mut impl Write) -> Result<(), Failure> {
+    writeln!(out, "each figure is the median of {RUNS} runs\n")?;
+    writeln!(
+        out,
+        "appends at a leader, batches of 10 records   {:>12.0} a second",
+        median(appends_a_second)
+    )?;
+    writeln!(out, "\n3 brokers, replication factor 3, 300 records a second in all, a group of two")?;
+    writeln!(
+        out,
+        "{:>10} {:>12} {:>16} {:>14} {:>8}",
+        "partitions", "events", "events a second", "ns an event", "ratio"
+    )?;
+    let mut first_ns = None;
+    for partitions in SIZES {
+        let (ns, events) = median(|| cost_of_events(partitions));
+        let ratio = ns / *first_ns.get_or_insert(ns);
+        writeln!(out, "{partitions:>10} {events:>12} {:>16.0} {ns:>14.0} {ratio:>8.2}", 1e9 / ns)?;
+    }
+    writeln!(out, "\na checkpoint and one second of run after it, in ms")?;
+    writeln!(
+        out,
+        "{:>10} {:>12} {:>16} {:>14}",
+        "partitions", "checkpoint", "second after it", "without one"
+    )?;
+    for partitions in SIZES {
+        let (clone, with, without) = median(|| cost_of_checkpoint(partitions));
+        writeln!(out, "{partitions:>10} {clone:>12.4} {with:>16.2} {without:>14.2}")?;
+    }
+    Ok(())
+}
+
+fn appends_a_second() -> f64 {
+    const BATCHES: u32 = 100_000;
+    let mut builder = BatchBuilder::new();
+    for _ in 0..10 {
+        builder.append(&NewRecord {
+            timestamp_ms: 0,
+            key: Some(b"cart-7"),
+            value: Some(&[b'v'; 100]),
+            headers: &[],
+        });
+    }
+    let batch = builder.finish(None);
+    let (mut log, config) = (Log::new(), LogConfig::default());
+    let (elapsed, ()) = timed(|| {
+        for _ in 0..BATCHES {
+            let appended = log.append_as_leader(
+                Time::ZERO,
+                batch.bytes().clone(),
+                LeaderEpoch(0),
+                Origin::Client,
+                &config,
+            );
+            assert!(appended.is_ok(), "{appended:?}");
+        }
+    });
+    f64::from(BATCHES) / elapsed.as_secs_f64()
+}
+
+fn warm_cluster(partitions: u32) -> Session {
+    let text = format!(
+        r#"
+format = 1
+seed = 1
+network = {{ latency = "1ms..3ms" }}
+controllers = 3
+
+[[broker]]
+id = 1
+[[broker]]
+id = 2
+[[broker]]
+id = 3
+
+[[topic]]
+name = "orders"
+partitions = {partitions}
+replication-factor = 3
+
+[[producer]]
+name = "checkout-api"
+topic = "orders"
+rate = "300/s"
+keys = "cart-{{0..9999}}"
+config = {{ acks = "all" }}
+
+[[consumer]]
+name = "consumer-a"
+group = "billing"
+topics = ["orders"]
+program = ["poll", "commit"]
+
+[[consumer]]
+name = "consumer-b"
+group = "billing"
+topics = ["orders"]
+program = ["poll", "commit"]
+"#
+    );
+    let mut session = Session::open(&text, Options::default()).expect("the scenario is right");
+    while !session.run_until(WARM, u64::MAX) {}
+    session
+}
+
+/// Nanoseconds an event, and the events.
+fn cost_of_events(partitions: u32) -> (f64, u64) {
+    let mut session = warm_cluster(partitions);
+    let (begin, until) = (session.events_done(), WARM.plus_ms(MEASURED_S * 1000));
+    let (elapsed, _) = timed(|| while !session.run_until(until, u64::MAX) {});
+    let events = session.events_done() - begin;
+    (elapsed.as_secs_f64() * 1e9 / events as f64, events)
+}
+
+/// Milliseconds: the clone of a world, the second after it while the clone is kept, a second without.
+fn cost_of_checkpoint(partitions: u32) -> (f64, f64, f64) {
+    let ms = |elapsed: Duration| elapsed.as_secs_f64() * 1000.0;
+    let mut world = warm_cluster(partitions).world().clone();
+    let second = |world: &mut World| {
+        let until = world.now().plus_ms(1000);
+        timed(|| world.run_until(until)).0
+    };
+    second(&mut world);
+    let without = second(&mut world);
+    let (clone, checkpoint) = timed(|| world.clone());
+    let with = second(&mut world);
+    assert!(checkpoint.now() < world.now());
+    (ms(clone), ms(with), ms(without))
+}
