@@ -21,7 +21,7 @@ use crate::kafka::protocol::{ErrorCode, Response};
 use crate::kafka::record::{BatchBuilder, NewRecord};
 use crate::kafka::replication::manager::{Notice, Step as ReplicaStep};
 use crate::kafka::replication::purgatory::SharedFetch;
-use crate::kafka::replication::{Disk, Partition, ReplicaManager};
+use crate::kafka::replication::{LogDirectory, Partition, ReplicaManager};
 use crate::kafka::time::Time;
 use crate::kafka::types::{
     BrokerEpoch, BrokerId, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicId, TopicPartition,
@@ -167,7 +167,7 @@ impl Bench {
             replica_lag_time_max_ms: script.replica_lag_time_max_ms,
             ..BrokerConfig::default()
         };
-        let replicas = ReplicaManager::new(BrokerId(script.leader), Rc::new(config), Disk::default());
+        let replicas = ReplicaManager::new(BrokerId(script.leader), Rc::new(config), LogDirectory::default());
         let registration = (**image.partition(&tp()).expect("replayed")).clone();
         let mut bench = Bench { image, replicas, registration, now: Time::ZERO };
         bench.apply();

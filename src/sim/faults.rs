@@ -6,11 +6,10 @@ use std::rc::Rc;
 use super::network::Packet;
 use super::process::{Arrival, Machine, ProcessState, Remains, Timer};
 use super::world::{Entry, World};
-use crate::kafka::broker::{Broker, BrokerSetup};
+use crate::kafka::broker::{Broker, BrokerSetup, Disk};
 use crate::kafka::controller::{Controller, ControllerSetup};
 use crate::kafka::event::{Act, Event};
 use crate::kafka::raft::RaftDisk;
-use crate::kafka::replication::Disk;
 use crate::kafka::types::{BrokerId, ControllerId, NodeId};
 
 impl World {

@@ -9,13 +9,12 @@ use super::trace::Key;
 use crate::client::admin::{AdminClient, AdminTimer};
 use crate::client::consumer::{Consumer, ConsumerTimer};
 use crate::client::producer::{Producer, ProducerTimer};
-use crate::kafka::broker::Broker;
 use crate::kafka::broker::timer::BrokerTimer;
+use crate::kafka::broker::{Broker, Disk};
 use crate::kafka::controller::{Controller, ControllerTimer};
 use crate::kafka::effects::{Effects, Input, Peer, RequestId};
 use crate::kafka::protocol::{Request, Response};
 use crate::kafka::raft::RaftDisk;
-use crate::kafka::replication::Disk;
 use crate::kafka::time::Time;
 use crate::kafka::types::ClientName;
 

@@ -207,3 +207,24 @@ fn a_coordinator_that_thaws_hears_the_heartbeats_before_it_misses_them() {
         .any(|event| matches!(event, Event::MemberRemoved { reason: MemberRemoval::SessionExpired, .. }));
     assert!(!expired, "what came first is done first\n{}", c.report());
 }
+
+#[test]
+fn a_broker_finds_its_metadata_log_again_and_replays_it_when_it_hears_what_is_committed() {
+    let mut c = ten_records(&[]);
+    let known = |c: &Cluster| {
+        let broker = c.world.broker(BrokerId(3)).expect("it runs");
+        (broker.raft().log().end_offset(), broker.image().next_offset)
+    };
+    let before = known(&c);
+    assert!(before.0 > Offset::ZERO && before.0 == before.1, "R-CTRL-8: {before:?}");
+    c.kill(3);
+    c.run_ms(1_000);
+    c.start(3);
+    assert_eq!(
+        known(&c),
+        (before.0, Offset::ZERO),
+        "__cluster_metadata is on its disk, and no high watermark"
+    );
+    c.until("it has read on from there", 20_000, |c| known(c).1 > before.1 && known(c).0 == known(c).1);
+    c.until("it serves", 20_000, |c| c.world.broker(BrokerId(3)).is_some_and(Broker::is_listening));
+}

@@ -9,11 +9,13 @@ pub mod timer;
 mod admin;
 mod alter_partition;
 mod connections;
+mod disk;
 mod groups;
 mod lifecycle;
 mod metadata;
 mod process;
 mod producer_ids;
 
+pub use disk::Disk;
 pub use lifecycle::BrokerState;
 pub use process::{Broker, BrokerSetup};

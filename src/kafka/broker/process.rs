@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::admin::Forwarded;
 use super::alter_partition::AlterPartitionManager;
 use super::connections::ControllerQueues;
+use super::disk::Disk;
 use super::lifecycle::{BrokerState, Lifecycle};
 use super::producer_ids::ProducerIds;
 use super::timer::BrokerTimer;
@@ -19,12 +20,12 @@ use crate::kafka::effects::{Channel, Effect, Effects, Input, Peer, RequestId};
 use crate::kafka::group::{GroupConfig, GroupCoordinator};
 use crate::kafka::network_client::{NetworkClient, NetworkConfig, NetworkEvent};
 use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
-use crate::kafka::raft::{RaftClient, RaftDisk, RaftSetup, RaftTimer};
+use crate::kafka::raft::{RaftClient, RaftSetup, RaftTimer};
 use crate::kafka::random::Random;
+use crate::kafka::replication::ReplicaManager;
 use crate::kafka::replication::fetcher::Asked;
 use crate::kafka::replication::manager::{Notice, Step};
 use crate::kafka::replication::purgatory::SharedFetch;
-use crate::kafka::replication::{Disk, ReplicaManager};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, NodeId, Topic};
 
@@ -98,14 +99,14 @@ impl Broker {
                 me: id.into(),
                 voters,
                 config: config.quorum,
-                disk: RaftDisk::default(),
+                disk: disk.metadata,
                 random: Random::stream(seed, "quorum"),
             }),
             image: Rc::new(ClusterImage::default()),
             network: NetworkClient::new(name, network, Random::stream(seed, "network")),
             to_controller: ControllerQueues::default(),
             lifecycle: Lifecycle::new(disk.clean_shutdown),
-            replicas: ReplicaManager::new(id, config.clone(), disk),
+            replicas: ReplicaManager::new(id, config.clone(), disk.replicas),
             groups: GroupCoordinator::new(id, group_config, Random::stream(seed, "member ids")),
             alter_partition: AlterPartitionManager::default(),
             producer_ids: ProducerIds::default(),
@@ -151,7 +152,7 @@ impl Broker {
     /// What stays when the process is gone.
     pub fn into_disk(self) -> Disk {
         let clean_shutdown = self.lifecycle.clean_shutdown();
-        Disk { clean_shutdown, ..self.replicas.into_disk() }
+        Disk { replicas: self.replicas.into_disk(), metadata: self.raft.into_disk(), clean_shutdown }
     }
 
     pub fn handle(&mut self, now: Time, input: Input<BrokerTimer>, fx: &mut Effects<BrokerTimer>) {

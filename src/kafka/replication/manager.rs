@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::disk::LogDirectory;
 use super::fetcher::Fetcher;
 use super::leader::Judgement;
 use super::partition::{Partition, Role};
@@ -17,17 +18,7 @@ use crate::kafka::event::{Event, TruncationReason};
 use crate::kafka::log::Log;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition};
-
-/// What a broker's disk holds; it outlives the process. After a kill the page cache is written out by the system, so
-/// nothing that was appended is missing; the high watermark is what was last checkpointed.
-#[derive(Clone, Debug, Default)]
-pub struct Disk {
-    pub logs: BTreeMap<TopicPartition, (TopicId, Log)>,
-    pub high_watermarks: BTreeMap<TopicPartition, Offset>,
-    /// The clean-shutdown file: the epoch of the broker that last stopped in order (R-REPL-56).
-    pub clean_shutdown: Option<BrokerEpoch>,
-}
+use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, TopicPartition};
 
 /// The step at hand: when it happens, what the broker knows of the cluster, and where its effects go.
 pub struct Step<'a> {
@@ -71,7 +62,7 @@ pub struct ReplicaManager {
 
 impl ReplicaManager {
     /// Takes over what a disk holds.
-    pub fn new(me: BrokerId, config: Rc<BrokerConfig>, disk: Disk) -> ReplicaManager {
+    pub fn new(me: BrokerId, config: Rc<BrokerConfig>, disk: LogDirectory) -> ReplicaManager {
         let unread = Rc::new(TopicConfig::default());
         let mut partitions = BTreeMap::new();
         for (tp, (topic_id, mut log)) in disk.logs {
@@ -90,12 +81,12 @@ impl ReplicaManager {
         }
     }
 
-    pub fn into_disk(self) -> Disk {
+    pub fn into_disk(self) -> LogDirectory {
         let logs = self.partitions.into_iter().map(|(tp, partition)| {
             let partition = Rc::unwrap_or_clone(partition);
             (tp, (partition.topic_id, partition.log))
         });
-        Disk { logs: logs.collect(), high_watermarks: self.checkpoints, clean_shutdown: None }
+        LogDirectory { logs: logs.collect(), high_watermarks: self.checkpoints }
     }
 
     /// The broker is about to stop (R-REPL-55).

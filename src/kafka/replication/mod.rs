@@ -12,12 +12,14 @@ pub mod manager;
 pub mod partition;
 pub mod purgatory;
 
+mod disk;
 mod fetch;
 mod list_offsets;
 #[cfg(test)]
 mod tests;
 mod produce;
 
-pub use manager::{Disk, ReplicaManager};
+pub use disk::LogDirectory;
+pub use manager::ReplicaManager;
 pub use partition::{Partition, Role};
 pub use produce::is_internal;

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
 
-use super::manager::{Disk, Notice, ReplicaManager, Step};
+use super::disk::LogDirectory;
+use super::manager::{Notice, ReplicaManager, Step};
 use super::purgatory::OperationId;
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::config::BrokerConfig;
@@ -73,7 +74,8 @@ fn bench() -> Bench {
         leader_epoch: LeaderEpoch(0),
         partition_epoch: PartitionEpoch(0),
     }));
-    let replicas = ReplicaManager::new(BrokerId(1), Rc::new(BrokerConfig::default()), Disk::default());
+    let replicas =
+        ReplicaManager::new(BrokerId(1), Rc::new(BrokerConfig::default()), LogDirectory::default());
     let mut bench = Bench { image, replicas, now: Time::from_ms(1_000) };
     bench.step(|replicas, step| {
         let registration = step.image.partition(&tp()).expect("replayed").clone();

@@ -244,7 +244,7 @@ fn at_automatic_speed_a_fault_and_its_outcome_take_a_quarter_of_a_minute_to_watc
         &["broker 3 fenced", "leader moved from broker 3 to broker 1"],
         4.0..=8.0,
     );
-    check_watched(&mut session, "start broker 3", &["unfenced", "orders-1: broker 3 is back"], 6.0..=16.0);
+    check_watched(&mut session, "start broker 3", &["unfenced", "orders-1: broker 3 is back"], 6.0..=17.0);
     let joined = ["consumer-c joins", "gave up", "generation 2:", "consumer-c reads"];
     check_watched(&mut session, "add consumer consumer-c to billing", &joined, 8.0..=16.0);
     session.run_until(session.now().plus_ms(5000), u64::MAX);

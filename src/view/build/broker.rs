@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::reuse::{keep_array, keep_list};
-use crate::kafka::broker::{Broker, BrokerState};
+use crate::kafka::broker::{Broker, BrokerState, Disk};
 use crate::kafka::controller::Controller;
 use crate::kafka::controller::image::{ClusterImage, PartitionRegistration};
 use crate::kafka::log::Log;
 use crate::kafka::raft::QuorumRole;
 use crate::kafka::record::Record;
-use crate::kafka::replication::{Disk, Partition};
+use crate::kafka::replication::Partition;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ControllerId, GroupId, LeaderEpoch, Offset, TopicPartition};
 use crate::view::model::{
@@ -56,7 +56,9 @@ impl<'a> BrokerSource<'a> {
             BrokerProcess::Alive { broker, .. } => {
                 broker.replicas().partitions().map(|each| (&each.tp, &each.log, Some(&**each))).collect()
             }
-            BrokerProcess::Dead(disk) => disk.logs.iter().map(|(tp, (_, log))| (tp, log, None)).collect(),
+            BrokerProcess::Dead(disk) => {
+                disk.replicas.logs.iter().map(|(tp, (_, log))| (tp, log, None)).collect()
+            }
         }
     }
 }
