@@ -36,7 +36,7 @@ fn what_cannot_be_done_is_said_with_exit_code_2() {
     check_refused(&["run"], "error: a scenario file is missing");
     check_refused(
         &["dance"],
-        "error: cannot parse argument \"dance\": it is none of run, check, bench, conformance",
+        "error: cannot parse argument \"dance\": it is none of run, check, bench, conformance, rules",
     );
     check_refused(&["run", DEFAULT, "--fast"], "error: invalid option '--fast'");
     check_refused(
@@ -76,4 +76,24 @@ fn a_recording_that_comes_out_otherwise_fails_the_conformance_run() {
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("60 cases    59 passed") && said.contains("expected"), "{said}");
+}
+
+#[test]
+fn a_rule_is_told_with_its_source_and_its_tests_and_the_rules_are_counted() {
+    let said = |arguments: &[&str]| {
+        let output = glassbroker(arguments);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let rule = said(&["rules", "r-repl-30"]);
+    let lines: Vec<&str> = rule.lines().collect();
+    assert!(lines[0].starts_with("R-REPL-30  acks=all is refused with NOT_ENOUGH_REPLICAS"), "{rule}");
+    assert_eq!(lines[1..3], ["  source: Partition.appendRecordsToLeader", "  modelled"]);
+    assert!(lines[3].starts_with("  test: tests/scenario/replication.rs ex_4_"), "{rule}");
+    assert!(said(&["rules", "R-CG8"]).lines().count() > 26 * 2);
+    let counts = said(&["rules"]);
+    let sum = counts.lines().last().map(|line| line.split_whitespace().skip(1));
+    let sum: u32 = sum.into_iter().flatten().map(|number| number.parse::<u32>().expect("a number")).sum();
+    assert_eq!(sum, 376, "{counts}");
+    check_refused(&["rules", "R-REPL-300"], "error: there is no rule R-REPL-300");
 }

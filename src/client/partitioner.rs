@@ -58,6 +58,7 @@ mod tests {
         check("order-1003", 664_887_688);
     }
 
+    /// R-PROD-14.
     #[test]
     fn recorded_keys_go_where_kafkas_partitioner_sent_them_r_prod_9() {
         let recorded = include_str!("../../tests/vectors/murmur2_partitioner.json");

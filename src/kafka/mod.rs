@@ -3,6 +3,7 @@
 //! **Invariant:** nothing here knows the simulator, a clock, a socket or a browser; a handler gets `now` and an input
 //! and pushes effects.
 
+pub mod rules;
 pub mod types;
 pub mod time;
 pub mod random;

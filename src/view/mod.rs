@@ -6,4 +6,5 @@ pub mod announce;
 pub mod build;
 pub mod model;
 pub mod row;
+pub mod rules;
 pub mod sentences;

@@ -58,6 +58,7 @@ fn group_value(fields: &Value) -> GroupMetadataValue {
     }
 }
 
+/// R-GRP-5.
 #[test]
 fn records_of_consumer_offsets_are_kafkas_byte_for_byte_r_int_2() {
     let vectors = vectors(include_str!("../vectors/coordinator_records.json"));

@@ -8,6 +8,7 @@ use kafka_protocol::messages as m;
 use super::cluster::{Log, orders};
 use super::member::{Member, commit, commit_error, committed, fetch, fetch_all, fetched, quick, stable};
 
+/// R-INT-4.
 #[test]
 fn a_commit_is_answered_when_its_record_is_below_the_high_watermark_r_grp_4() {
     let (mut cluster, members) = stable(&["a"]);

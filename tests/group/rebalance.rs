@@ -63,6 +63,7 @@ fn a_member_commits_before_it_joins_again_and_a_late_commit_is_refused_ex_18_r_g
     assert_eq!(commit_error(&mut cluster, &c1, 0, 150), ErrorCode::UnknownMemberId);
 }
 
+/// R-GRP-7.
 #[test]
 fn a_rebalance_tells_its_story_in_events() {
     let (mut cluster, mut members) = stable(&["a", "b"]);

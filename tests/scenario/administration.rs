@@ -204,6 +204,7 @@ fn without_a_controller_a_broker_stops_all_the_same_after_five_minutes() {
     assert!(c.world.broker(BrokerId(1)).is_none(), "{}", c.report());
 }
 
+/// R-REPL-58.
 #[test]
 fn ex_11_a_reassignment_ends_when_all_new_replicas_are_in_sync() {
     let mut c = cluster(4);

@@ -59,6 +59,7 @@ fn check_error(c: &mut Cluster, command: Command, expected: ErrorCode) {
     );
 }
 
+/// R-LOG-52, R-PLACE-1.
 #[test]
 fn the_controller_refuses_impossible_topics_and_configs_by_kafkas_names() {
     let mut c = cluster(3).topic("t", 1, 3, &[]);

@@ -88,6 +88,7 @@ fn auto_commit_happens_inside_poll_and_holds_what_earlier_polls_returned() {
     );
 }
 
+/// R-CONS-12.
 #[test]
 fn a_consumer_that_starts_at_latest_skips_what_was_there() {
     let mut c = ten_records();

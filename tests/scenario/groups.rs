@@ -59,6 +59,7 @@ fn ex_19_each_newcomer_extends_the_initial_delay_of_an_empty_group() {
     assert_eq!([owned(&c, "a"), owned(&c, "b"), owned(&c, "c")], [["t-0"], ["t-1"], ["t-2"]], "R-ASG-1");
 }
 
+/// R-GRP-30.
 #[test]
 fn ex_18_an_eager_rebalance_commits_revokes_and_hands_over_at_the_commit() {
     let mut c = written(2, 100);
@@ -129,6 +130,7 @@ fn ex_18_a_member_stuck_beyond_max_poll_interval_leaves_and_its_late_commit_fail
     assert_eq!(error, Some(ErrorCode::UnknownMemberId));
 }
 
+/// R-CONS-26.
 #[test]
 fn a_crashed_member_is_missed_when_its_session_ends_and_a_closed_one_at_once() {
     let mut c = written(2, 10);

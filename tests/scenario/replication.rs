@@ -129,6 +129,7 @@ fn ex_3_a_dead_follower_is_removed_by_the_controller_when_its_session_ends() {
     assert_eq!(c.replicas("t-0"), "1:11/11 2:11/11");
 }
 
+/// R-REPL-11.
 #[test]
 fn ex_4_below_min_isr_acks_all_is_refused_and_what_acks_1_wrote_stays_invisible() {
     let mut c = ten_records(&[("min.insync.replicas", "2")]);
@@ -194,6 +195,7 @@ fn ex_5_an_acks_1_record_that_no_follower_had_is_lost_with_its_leader() {
     assert_eq!(c.values(1, "t-0", 5), kept, "offset 5 means B now, on both");
 }
 
+/// R-REPL-36.
 #[test]
 fn ex_6_truncation_keeps_what_the_new_leader_has_even_above_the_high_watermark() {
     let mut c = cluster(3).topic("t", 1, 3, &[]);

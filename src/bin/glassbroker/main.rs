@@ -5,6 +5,7 @@
 
 mod bench;
 mod conformance;
+mod rules;
 mod run;
 
 use std::io::{self, BufWriter, Write};
@@ -22,12 +23,14 @@ usage: glassbroker run FILE [--for 60s] [--seed N] [--strict]
        glassbroker check FILE
        glassbroker bench [FILE] [--for 60s]
        glassbroker conformance [--vectors DIR]
+       glassbroker rules [ID]
 
 run     prints the narrative of a scenario and, last, the digest of the run
 check   says whether a scenario file is right, and where it departs from Kafka's defaults
 bench   measures the engine: appends, replication, events at 12, 120 and 1,200 partitions, checkpoints;
         with FILE, events a second on that scenario
 conformance  lives what Apache Kafka recorded again and says which cases come out as Kafka's
+rules   counts the rules of Kafka that hold here; with an id such as R-REPL-30, or R-REPL, tells them in full
 
 --for   virtual time to run, such as 500ms, 60s, 5min (default 60s)
 --seed  instead of the scenario's seed
@@ -63,6 +66,8 @@ enum Failure {
     Scenario { file: String, line: i32, reason: String },
     #[error("{file}: {reason}")]
     Vectors { file: String, reason: ConformanceError },
+    #[error("there is no rule {0}")]
+    NoRule(String),
     #[error("cases failed")]
     Cases,
     #[error("{0}")]
@@ -75,10 +80,12 @@ enum Task {
     Check,
     Bench,
     Conformance,
+    Rules,
 }
 
 struct Arguments {
     task: Task,
+    /// Or the rule that is asked for.
     file: Option<String>,
     vectors: String,
     until: Time,
@@ -108,7 +115,7 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
         }
     }
     arguments.task = task.ok_or("a command is missing")?;
-    if arguments.file.is_none() && !matches!(arguments.task, Task::Bench | Task::Conformance) {
+    if arguments.file.is_none() && !matches!(arguments.task, Task::Bench | Task::Conformance | Task::Rules) {
         return Err("a scenario file is missing".into());
     }
     Ok(arguments)
@@ -120,7 +127,8 @@ fn parse_task(word: &str) -> Result<Task, &'static str> {
         "check" => Ok(Task::Check),
         "bench" => Ok(Task::Bench),
         "conformance" => Ok(Task::Conformance),
-        _ => Err("it is none of run, check, bench, conformance"),
+        "rules" => Ok(Task::Rules),
+        _ => Err("it is none of run, check, bench, conformance, rules"),
     }
 }
 
@@ -137,6 +145,7 @@ fn work(arguments: &Arguments) -> Result<(), Failure> {
         Task::Bench if arguments.file.is_some() => bench::scenario(arguments, &mut out)?,
         Task::Bench => bench::engine(&mut out)?,
         Task::Conformance => conformance::run(&arguments.vectors, &mut out)?,
+        Task::Rules => rules::run(arguments.file.as_deref(), &mut out)?,
     }
     Ok(out.flush()?)
 }

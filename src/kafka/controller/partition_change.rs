@@ -274,6 +274,7 @@ mod tests {
         assert_eq!(outcome, expected, "{title}");
     }
 
+    /// R-REPL-40.
     #[test]
     fn leaders_and_in_sync_sets_change_as_the_rules_say() {
         check("nothing to do", STEADY, "-");

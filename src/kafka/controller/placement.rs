@@ -232,6 +232,7 @@ mod tests {
         assert_eq!(text, expected, "{title}");
     }
 
+    /// R-PLACE-3.
     #[test]
     fn replicas_stripe_over_racks_and_brokers() {
         let plain = [(1, None, false), (2, None, false), (3, None, false), (4, None, false)];

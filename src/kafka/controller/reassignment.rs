@@ -106,6 +106,7 @@ mod tests {
         assert_eq!(way.completed(&ids(isr)), expected, "{current:?} to {target:?} with {isr:?} (R-REPL-59)");
     }
 
+    /// R-REPL-58, 59.
     #[test]
     fn a_reassignment_is_done_when_everybody_new_is_in_sync() {
         check(&[1, 2, 3], &[3, 1, 2], &[1, 2, 3], &[3, 1, 2], None);

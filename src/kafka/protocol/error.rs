@@ -184,6 +184,7 @@ mod tests {
         }
     }
 
+    /// R-PROD-20.
     #[test]
     fn not_leader_refreshes_metadata_and_not_coordinator_rediscovers() {
         assert!(ErrorCode::NotLeaderOrFollower.refreshes_metadata());

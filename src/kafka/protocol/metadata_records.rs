@@ -429,6 +429,7 @@ mod tests {
         assert!(MetadataRecord::decode(&bytes[..bytes.len() - 1]).is_err(), "cut short: {record:?}");
     }
 
+    /// R-CTRL-13.
     #[test]
     fn every_record_reads_back_from_its_bytes() {
         let topic_id = TopicId(Uuid::from_u128(7));

@@ -4,6 +4,7 @@ use yew::prelude::*;
 
 use crate::ui::shared::Shared;
 use crate::ui::store::{use_slice, use_store};
+use crate::ui::widget::rules::Rules;
 use crate::view::model::{Sentence, Tone};
 
 /// The class of a tone's colour.
@@ -62,10 +63,8 @@ fn Event(props: &EventProps) -> Html {
                 <span class="word">{ word(view.tone) }</span>
             </p>
             <div key="title" class="title">{ title }</div>
-            <p key="detail" class="detail">
-                { view.detail.as_ref() }
-                { for view.rules.iter().map(|rule| html! { <code key={&**rule}>{ rule.as_ref() }</code> }) }
-            </p>
+            <p key="detail" class="detail">{ view.detail.as_ref() }</p>
+            <Rules key="rules" ids={view.rules.clone()} />
         </li>
     }
 }

@@ -3,3 +3,4 @@
 pub mod button;
 pub mod dialog;
 pub mod icon;
+pub mod rules;

@@ -6,6 +6,7 @@ mod chrome;
 mod dist;
 mod layers;
 mod repo;
+mod rules;
 mod serve;
 mod size;
 mod source;
@@ -24,7 +25,7 @@ usage: cargo xtask COMMAND
   serve [--port N] [--release]  build the page, serve it on this machine, rebuild at every change of a file
   test [PART...]                everything that must hold, or only the parts named
   dist                          build dist/, the page as any static host can serve it
-  tidy                          the parts of test that only read text: layers, text
+  tidy                          the parts of test that only read text: layers, text, rules
 
 What is missing is fetched into target/tools; nothing is installed outside this folder, except
 Chromium and its driver, by apt-get, when root runs the browser tests on a Debian-like system.";
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
     let done = Repo::find().and_then(|repo| match words.as_slice() {
         ["serve", options @ ..] => serve::serve(&repo, options).map(|()| true),
         ["test", parts @ ..] => test::test(&repo, parts),
-        ["tidy"] => test::test(&repo, &["layers", "text"]),
+        ["tidy"] => test::test(&repo, &["layers", "text", "rules"]),
         ["dist"] => dist::dist(&repo).map(|()| true),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}\n\nparts of test:\n{}", test::list());

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::chrome::Chrome;
 use crate::repo::{Repo, run, run_and_read};
-use crate::{dist, layers, text, tools};
+use crate::{dist, layers, rules, text, tools};
 
 /// What a part found: itself, or the tests in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -24,10 +24,11 @@ struct Part {
 }
 
 /// In the order of their cost.
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
     Part { name: "format", what: "rustfmt changes nothing", run: format },
     Part { name: "layers", what: "arrows between rooms point down only", run: layers },
     Part { name: "text", what: "length of files, leftovers, the page's policy", run: text },
+    Part { name: "rules", what: "rules, what cites them and the tests that pin them", run: rules },
     Part { name: "xtask", what: "tests of these tasks", run: xtask },
     Part { name: "lint", what: "clippy, native, warnings as errors", run: lint },
     Part { name: "native", what: "native tests", run: native },
@@ -99,6 +100,14 @@ fn text(repo: &Repo) -> Result<Count, String> {
         println!("note: {note}");
     }
     verdict(faults)
+}
+
+fn rules(repo: &Repo) -> Result<Count, String> {
+    let mut sources = repo.texts("tests", &[".rs"])?;
+    // These tasks only tell how rules are cited.
+    sources
+        .extend(repo.texts("src", &[".rs"])?.into_iter().filter(|(path, _)| !path.starts_with("src/xtask/")));
+    verdict(rules::faults(&repo.read(rules::FILE)?, &sources))
 }
 
 fn verdict(faults: Vec<String>) -> Result<Count, String> {

@@ -29,6 +29,7 @@ fn heartbeats_go_on_while_the_application_works_r_cons_24() {
     }
 }
 
+/// R-GRP-29, 31.
 #[test]
 fn a_rebalance_is_joined_in_the_next_poll_after_commit_and_revocation_ex_18() {
     let mut rig = at_work();

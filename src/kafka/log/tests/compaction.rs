@@ -53,6 +53,7 @@ fn the_last_value_of_a_key_stays_and_the_active_segment_is_not_touched_r_log_40_
     assert_eq!(spans, [(0, 2), (3, 4), (5, 5)], "a batch keeps its offsets, whatever is left in it");
 }
 
+/// R-LOG-4.
 #[test]
 fn a_tombstone_goes_a_day_after_the_first_cleaning_that_met_it_r_log_42_ex_31() {
     let mut log = ex_31();

@@ -10,6 +10,7 @@ fn send(log: &mut Log, epoch: i16, base_sequence: i32, count: usize) -> Result<(
 
 const OUT_OF_ORDER: Result<(i64, bool), ErrorCode> = Err(ErrorCode::OutOfOrderSequenceNumber);
 
+/// R-PROD-25.
 #[test]
 fn a_batch_of_the_last_five_is_answered_with_its_place_ex_15() {
     let mut log = Log::new();

@@ -40,6 +40,7 @@ fn at(wall_ms: i64) -> Time {
     Time::ZERO.plus_ms(wall_ms - Time::ZERO.wall_ms())
 }
 
+/// R-LOG-7.
 #[test]
 fn a_segment_is_rolled_when_a_batch_does_not_fit_r_log_8_11() {
     let (mut log, config) = (Log::new(), small(300));
@@ -188,6 +189,7 @@ fn nothing_goes_at_or_above_the_high_watermark_r_log_32() {
     assert_eq!((bases(&log), log.high_watermark()), (vec![1, 2], Offset(1)));
 }
 
+/// R-LOG-31.
 #[test]
 fn deleted_records_take_their_segments_at_the_next_pass_r_log_37_and_a_compacted_log_stops_there() {
     let config = LogConfig { deletes: false, compacted: true, retention_bytes: 0, ..small(100) };

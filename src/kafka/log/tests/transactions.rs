@@ -51,6 +51,7 @@ fn ex_24(steps: usize, last_is_replicated: bool) -> Log {
     log
 }
 
+/// R-CONS-29.
 #[test]
 fn the_stable_offset_waits_for_the_oldest_open_transaction_r_txn_23_ex_24() {
     let stable: Vec<_> = (1..=7).map(|steps| ex_24(steps, true).last_stable_offset().0).collect();
@@ -83,6 +84,7 @@ fn a_reader_of_committed_data_gets_the_aborted_transactions_and_leaves_them_out_
     assert_eq!(kept.map(|batch| batch.base_offset().0).collect::<Vec<_>>(), [1, 2, 6]);
 }
 
+/// R-TXN-15.
 #[test]
 fn a_plain_write_inside_an_open_transaction_is_refused_r_prod_25() {
     let mut log = ex_24(1, true);
@@ -91,6 +93,7 @@ fn a_plain_write_inside_an_open_transaction_is_refused_r_prod_25() {
     assert_eq!(refused, Err(ErrorCode::InvalidTxnState));
 }
 
+/// R-TXN-29.
 #[test]
 fn a_follower_and_a_truncated_log_know_the_open_transactions_r_txn_23() {
     let leader = ex_24(7, true);

@@ -34,6 +34,7 @@ fn check_size(records: &[NewRecord<'_>], size_bytes: i32) {
     assert_eq!(build(records).size_bytes(), size_bytes);
 }
 
+/// R-LOG-1.
 #[test]
 fn batches_have_the_sizes_of_ex_14() {
     check_size(&[record(None, Some("hello"))], 73);
