@@ -30,6 +30,6 @@ mod tests {
         assert!(said("R-REPL-12").sentence.starts_with("The high watermark is the least log end"));
         assert_eq!(said("R-REPL-12").source, "Kafka: Partition.maybeIncrementLeaderHW");
         assert_eq!(said("R-CTRL-11").source, "Kafka: KIP-853; here in part: the set of voters is fixed");
-        assert_eq!(rule("R-CLI-1"), None);
+        assert_eq!(rule("R-CLI"), None);
     }
 }
