@@ -11,6 +11,7 @@ mod delivery;
 mod determinism;
 mod groups;
 mod lifecycle;
+mod live;
 mod quorum;
 mod quorum_storm;
 mod quorum_vector;
