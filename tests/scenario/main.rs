@@ -9,6 +9,7 @@ mod bad_input;
 mod connections;
 mod delivery;
 mod determinism;
+mod durability;
 mod groups;
 mod lifecycle;
 mod live;
