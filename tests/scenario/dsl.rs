@@ -244,6 +244,24 @@ impl Cluster {
         format!("{} e{} isr[{}]", partition.leader, partition.leader_epoch, isr.join(","))
     }
 
+    /// `leader isr[..] elr[..] last[..]` as the controller has it.
+    pub fn eligible(&self, name: &str) -> String {
+        let image = self.world.active_controller().expect("a controller").image();
+        let partition = image.partition(&tp(name)).expect("a partition");
+        let list = |ids: &[BrokerId]| ids.iter().map(|id| id.to_string()).collect::<Vec<_>>().join(",");
+        let (isr, elr, last) = (&partition.isr, &partition.elr, &partition.last_known_elr);
+        format!("{} isr[{}] elr[{}] last[{}]", partition.leader, list(isr), list(elr), list(last))
+    }
+
+    /// How long the last batch took that was acknowledged, from its creation.
+    pub fn last_latency_ms(&self) -> i64 {
+        let latency = |event: &Event| match event {
+            Event::BatchAcknowledged { latency_ms, .. } => Some(*latency_ms),
+            _ => None,
+        };
+        self.events().rev().find_map(latency).expect("an acknowledgement")
+    }
+
     /// The values of the records that a broker's replica holds from `from` on, as text.
     pub fn values(&self, broker: i32, name: &str, from: i64) -> Vec<String> {
         let log = &self.partition(broker, name).expect("a replica").log;

@@ -28,14 +28,6 @@ fn alone(c: &mut Cluster) {
     c.until("only broker 1 is in sync", 1_000, |c| c.registration("t-0") == "1 e0 isr[1]");
 }
 
-/// `isr[..] elr[..]` as the controller has it.
-fn eligible(c: &Cluster) -> String {
-    let image = c.world.active_controller().expect("a controller").image();
-    let partition = image.partition(&tp("t-0")).expect("a partition");
-    let list = |ids: &[BrokerId]| ids.iter().map(|id| id.to_string()).collect::<Vec<_>>().join(",");
-    format!("isr[{}] elr[{}]", list(&partition.isr), list(&partition.elr))
-}
-
 /// The offsets of the records that a producer had acknowledged.
 fn acknowledged(c: &Cluster, name: &str) -> Vec<i64> {
     let name = ClientName::new(name);
@@ -114,24 +106,19 @@ fn a16_two_acks_1_records_that_were_acknowledged_disappear_with_their_leader() {
 #[test]
 fn a17_acks_all_waits_for_the_slowest_in_sync_replica_and_not_for_min_insync_replicas() {
     let mut c = five_records(&[("min.insync.replicas", "2")], &[]);
-    let latency_ms =
-        |c: &Cluster| match c.events().filter(|e| matches!(e, Event::BatchAcknowledged { .. })).last() {
-            Some(Event::BatchAcknowledged { latency_ms, .. }) => *latency_ms,
-            _ => panic!("no acknowledgement"),
-        };
     c.give(Command::Freeze(Target::Broker(BrokerId(3))));
     c.send("p", 1);
     c.run_ms(4_900);
     assert_eq!(acknowledged(&c, "p").len(), 5, "two of three have it and it is not acknowledged");
     c.give(Command::Thaw(Target::Broker(BrokerId(3))));
     c.run_ms(500);
-    assert!((4_900..=5_100).contains(&latency_ms(&c)), "{} ms", latency_ms(&c));
+    assert!((4_900..=5_100).contains(&c.last_latency_ms()), "{} ms", c.last_latency_ms());
     c.kill(3);
     c.until("3 has left the in-sync set", 12_000, |c| c.registration("t-0") == "1 e0 isr[1,2]");
     c.send("p", 1);
     c.run_ms(500);
     assert_eq!(acknowledged(&c, "p").len(), 7);
-    assert!(latency_ms(&c) <= 20, "fast again: {} ms", latency_ms(&c));
+    assert!(c.last_latency_ms() <= 20, "fast again: {} ms", c.last_latency_ms());
 }
 
 #[test]
@@ -146,7 +133,7 @@ fn a18_with_min_insync_replicas_1_acks_all_is_acks_1_once_the_in_sync_set_has_sh
     c.start(2);
     c.start(3);
     c.run_ms(30_000);
-    assert_eq!(eligible(&c), "isr[] elr[1]", "R-REPL-45");
+    assert_eq!(c.eligible("t-0"), "-1 isr[] elr[1] last[1]", "R-REPL-45");
     assert!(c.registration("t-0").starts_with("-1 "), "offline, though two replicas are alive");
     assert_eq!(c.replicas("t-0"), "2:5/5 3:5/5");
     c.start(1);
@@ -234,7 +221,7 @@ fn a20_it_is_gone_when_another_replica_is_elected_instead() {
     alone(&mut c);
     c.send("p", 1);
     c.run_ms(1_000);
-    assert_eq!((c.replicas("t-0").as_str(), eligible(&c).as_str()), ("1:6/5", "isr[1] elr[2]"));
+    assert_eq!((c.replicas("t-0").as_str(), c.eligible("t-0").as_str()), ("1:6/5", "1 isr[1] elr[2] last[]"));
     c.kill(1);
     c.until("nobody leads", 12_000, |c| c.registration("t-0").starts_with("-1 "));
     c.start(2);

@@ -5,6 +5,7 @@ mod dsl;
 mod invariants;
 
 mod administration;
+mod availability;
 mod bad_input;
 mod connections;
 mod delivery;
