@@ -4,6 +4,7 @@
 //! are no longer kept.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use crate::kafka::event::Event;
 use crate::kafka::time::Time;
@@ -24,44 +25,101 @@ pub struct TraceEntry {
     pub event: Event,
 }
 
-/// As many of the newest entries as are kept.
-#[derive(Clone, Debug)]
-pub struct Trace {
-    entries: VecDeque<TraceEntry>,
-    dropped: u64,
-    capacity: usize,
-}
+/// Few enough that the first event after a checkpoint copies little.
+const ENTRIES_PER_CHUNK: usize = 128;
 
 /// About 20 MB of typical events.
-const CAPACITY: usize = 100_000;
+const MAX_CHUNKS: usize = 800;
 
-impl Default for Trace {
-    fn default() -> Self {
-        Trace { entries: VecDeque::new(), dropped: 0, capacity: CAPACITY }
-    }
+type Chunk = Vec<TraceEntry>;
+
+/// As many of the newest entries as are kept. Copies share all but the chunk that is being written.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// All full but the last.
+    chunks: VecDeque<Rc<Chunk>>,
+    dropped: u64,
 }
 
 impl Trace {
     pub fn push(&mut self, entry: TraceEntry) {
-        if self.entries.len() == self.capacity {
-            self.entries.pop_front();
-            self.dropped += 1;
+        match self.chunks.back_mut() {
+            Some(last) if last.len() < ENTRIES_PER_CHUNK => Rc::make_mut(last).push(entry),
+            _ => self.begin_chunk(entry),
         }
-        self.entries.push_back(entry);
+    }
+
+    fn begin_chunk(&mut self, entry: TraceEntry) {
+        if self.chunks.len() == MAX_CHUNKS {
+            self.chunks.pop_front();
+            self.dropped += ENTRIES_PER_CHUNK as u64;
+        }
+        let mut chunk = Vec::with_capacity(ENTRIES_PER_CHUNK);
+        chunk.push(entry);
+        self.chunks.push_back(Rc::new(chunk));
     }
 
     /// How many events there have been.
     pub fn len_ever(&self) -> u64 {
-        self.dropped + self.entries.len() as u64
+        let last = self.chunks.back().map_or(0, |chunk| chunk.len());
+        let full = self.chunks.len().saturating_sub(1) * ENTRIES_PER_CHUNK;
+        self.dropped + (full + last) as u64
     }
 
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = &TraceEntry> {
-        self.entries.iter()
+        self.since(0)
     }
 
     /// The events from number `from` on, as far as they are kept.
     pub fn since(&self, from: u64) -> impl DoubleEndedIterator<Item = &TraceEntry> {
-        let skip = from.saturating_sub(self.dropped).min(self.entries.len() as u64);
-        self.entries.range(skip as usize..)
+        let skip = from.clamp(self.dropped, self.len_ever()) - self.dropped;
+        let (chunk, index) = (skip as usize / ENTRIES_PER_CHUNK, skip as usize % ENTRIES_PER_CHUNK);
+        let first = self.chunks.get(chunk).map_or(&[][..], |first| &first[index..]);
+        let rest = self.chunks.range((chunk + 1).min(self.chunks.len())..);
+        first.iter().chain(rest.flat_map(|chunk| chunk.iter()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kafka::event::Act;
+    use crate::kafka::types::{BrokerId, ClientName};
+
+    fn trace(events: u64) -> Trace {
+        let mut trace = Trace::default();
+        for sequence in 0..events {
+            let (node, name) = (BrokerId(1).into(), ClientName::new("broker-1"));
+            let key = Key { sequence, ..Key::default() };
+            trace.push(TraceEntry {
+                key,
+                cause: None,
+                event: Event::Process { node, name, act: Act::Started },
+            });
+        }
+        trace
+    }
+
+    fn numbers<'a>(entries: impl Iterator<Item = &'a TraceEntry>) -> Vec<u64> {
+        entries.map(|entry| entry.key.sequence).collect()
+    }
+
+    #[test]
+    fn events_are_found_by_their_number_within_and_across_chunks() {
+        for from in [0, 1, 127, 128, 129, 255, 299, 300, 1000] {
+            assert_eq!(numbers(trace(300).since(from)), (from..300).collect::<Vec<_>>(), "from {from}");
+        }
+        assert_eq!(trace(256).len_ever(), 256);
+        assert!(numbers(Trace::default().since(7)).is_empty());
+        assert_eq!(numbers(trace(3).entries().rev()), [2, 1, 0]);
+    }
+
+    #[test]
+    fn the_oldest_are_dropped_and_the_numbers_stay() {
+        let full = (MAX_CHUNKS * ENTRIES_PER_CHUNK) as u64;
+        let trace = trace(full + 1);
+        assert_eq!(trace.len_ever(), full + 1);
+        assert_eq!(numbers(trace.since(0)).first(), Some(&(ENTRIES_PER_CHUNK as u64)));
+        assert_eq!(numbers(trace.since(full)), [full]);
     }
 }

@@ -140,13 +140,13 @@ config = {{ acks = "all" }}
 name = "consumer-a"
 group = "billing"
 topics = ["orders"]
-program = ["poll", "commit"]
+program = ["poll"]
 
 [[consumer]]
 name = "consumer-b"
 group = "billing"
 topics = ["orders"]
-program = ["poll", "commit"]
+program = ["poll"]
 "#
     );
     let mut session = Session::open(&text, Options::default()).expect("the scenario is right");
