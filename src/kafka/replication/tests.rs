@@ -1,5 +1,7 @@
 //! One leader on its own, with requests put into its hands.
 
+mod requests;
+
 use std::rc::Rc;
 
 use bytes::Bytes;
