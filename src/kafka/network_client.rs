@@ -47,7 +47,8 @@ impl Default for NetworkConfig {
 pub enum NetworkTimer {
     /// The back-off after a lost or failed connection is over.
     Backoff(Peer),
-    /// The oldest deadline on this connection (a request's or the set-up's) is reached.
+    /// A deadline on this connection (a request's or the set-up's) may be reached. What was answered in time leaves its
+    /// timer behind: to cancel and set one for each request would cost more than to look once in vain.
     Deadline(Peer),
 }
 
@@ -98,6 +99,25 @@ struct Connection<C> {
     failures: u32,
     last_attempt: Option<Time>,
     in_flight: VecDeque<InFlight<C>>,
+    /// For when the timer is set.
+    armed: Option<Time>,
+}
+
+impl<C> Connection<C> {
+    /// Sets the timer for the next deadline, unless it runs out before that anyway.
+    fn arm<T: From<NetworkTimer>>(&mut self, peer: Peer, fx: &mut Effects<T>) {
+        let set_up = match self.link {
+            Link::Connecting { deadline } => Some(deadline),
+            _ => None,
+        };
+        let next = self.in_flight.iter().map(|request| request.deadline).chain(set_up).min();
+        if let Some(at) = next
+            && self.armed.is_none_or(|armed| armed > at)
+        {
+            fx.set_timer(NetworkTimer::Deadline(peer), at);
+            self.armed = Some(at);
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -121,6 +141,7 @@ impl<C: Clone> NetworkClient<C> {
             failures: 0,
             last_attempt: None,
             in_flight: VecDeque::new(),
+            armed: None,
         });
         match connection.link {
             Link::Ready => self.can_send(peer),
@@ -129,7 +150,7 @@ impl<C: Clone> NetworkClient<C> {
                 connection.link = Link::Connecting { deadline };
                 connection.last_attempt = Some(now);
                 fx.push(Effect::Connect(peer));
-                fx.set_timer(NetworkTimer::Deadline(peer), deadline);
+                connection.arm(peer, fx);
                 false
             }
             Link::Down { may_connect_at } => {
@@ -232,7 +253,7 @@ impl<C: Clone> NetworkClient<C> {
                 Some(NetworkEvent::Lost { peer: *peer, contexts, timed_out: None })
             }
             Input::Response { from, correlation, response } => {
-                self.on_response(*from, *correlation, response, fx)
+                self.on_response(*from, *correlation, response)
             }
             Input::Start | Input::Request { .. } | Input::Timer(_) => None,
         }
@@ -247,12 +268,13 @@ impl<C: Clone> NetworkClient<C> {
         match timer {
             NetworkTimer::Backoff(peer) => Some(NetworkEvent::BackoffOver(peer)),
             NetworkTimer::Deadline(peer) => {
-                let connection = self.connections.get(&peer)?;
+                let connection = self.connections.get_mut(&peer)?;
+                connection.armed = None;
                 let timed_out = connection.in_flight.iter().find(|r| r.deadline <= now).map(|r| r.api);
                 let set_up_failed =
                     matches!(connection.link, Link::Connecting { deadline } if deadline <= now);
                 if timed_out.is_none() && !set_up_failed {
-                    self.arm_deadline(peer, fx);
+                    connection.arm(peer, fx);
                     return None;
                 }
                 fx.push(Effect::Disconnect(peer));
@@ -273,7 +295,6 @@ impl<C: Clone> NetworkClient<C> {
         if peer.channel == Channel::ReplicaFetcher {
             connection.link = Link::Ready;
             connection.failures = 0;
-            fx.cancel_timer(NetworkTimer::Deadline(peer));
             return Some(NetworkEvent::Ready(peer));
         }
         connection.link = Link::Handshaking;
@@ -284,17 +305,15 @@ impl<C: Clone> NetworkClient<C> {
         None
     }
 
-    fn on_response<T: From<NetworkTimer>>(
+    fn on_response(
         &mut self,
         peer: Peer,
         correlation: i32,
         response: &Rc<Response>,
-        fx: &mut Effects<T>,
     ) -> Option<NetworkEvent<C>> {
         let connection = self.connections.get_mut(&peer)?;
         let request = connection.in_flight.pop_front()?;
         assert_eq!(request.correlation, correlation, "answers come in the order of their requests");
-        self.arm_deadline(peer, fx);
         match request.context {
             Some(context) => Some(NetworkEvent::Answered {
                 peer,
@@ -330,22 +349,14 @@ impl<C: Clone> NetworkClient<C> {
             sent_at: now,
             deadline,
         });
+        connection.arm(peer, fx);
         fx.push(Effect::Send { to: peer, correlation, request });
-        self.arm_deadline(peer, fx);
     }
 
     fn take_correlation(&mut self) -> i32 {
         let correlation = self.next_correlation;
         self.next_correlation = correlation.wrapping_add(1) & i32::MAX;
         correlation
-    }
-
-    fn arm_deadline<T: From<NetworkTimer>>(&self, peer: Peer, fx: &mut Effects<T>) {
-        let deadline = self.connections.get(&peer).and_then(|c| c.in_flight.iter().map(|r| r.deadline).min());
-        match deadline {
-            Some(at) => fx.set_timer(NetworkTimer::Deadline(peer), at),
-            None => fx.cancel_timer(NetworkTimer::Deadline(peer)),
-        }
     }
 
     /// Marks the connection as down, starts its back-off and gives back the contexts in flight.
@@ -360,7 +371,9 @@ impl<C: Clone> NetworkClient<C> {
         connection.failures += 1;
         connection.link = Link::Down { may_connect_at: now.plus_ms(backoff_ms) };
         let contexts = connection.in_flight.drain(..).filter_map(|r| r.context).collect();
-        fx.cancel_timer(NetworkTimer::Deadline(peer));
+        if connection.armed.take().is_some() {
+            fx.cancel_timer(NetworkTimer::Deadline(peer));
+        }
         if backoff_ms > 0 {
             fx.set_timer(NetworkTimer::Backoff(peer), now.plus_ms(backoff_ms));
         }

@@ -54,10 +54,10 @@ impl World {
     }
 
     fn set_timer(&mut self, node: NodeId, timer: Timer, at: Time) {
-        self.cancel_timer(node, &timer);
         let key = self.push(at.max(self.now), Entry::Timer { node, timer: timer.clone() });
-        if let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) {
-            process.timers.insert(timer, key);
+        let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) else { return };
+        if let Some(replaced) = process.timers.insert(timer, key) {
+            self.queue.remove(&replaced);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The batches of a producer, queued for each partition (Kafka's `RecordAccumulator` and `BufferPool`).
 //!
-//! **Invariant:** a queue is in the order in which its batches must be written; retried batches stand in front.
+//! **Invariant:** a queue is in the order in which its batches must be written; retried batches stand in front. An empty
+//! queue is not kept, so that looking for work costs what there is of it, however many partitions there are.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -96,7 +97,7 @@ impl Accumulator {
 
     /// Partitions that have batches to send.
     pub fn waiting(&self) -> impl Iterator<Item = &TopicPartition> {
-        self.queues.iter().filter(|(_, queue)| !queue.is_empty()).map(|(tp, _)| tp)
+        self.queues.keys()
     }
 
     pub fn first(&self, tp: &TopicPartition) -> Option<BatchId> {
@@ -123,7 +124,12 @@ impl Accumulator {
 
     /// Takes the partition's first batch out of its queue.
     pub fn take_first(&mut self, tp: &TopicPartition) -> Option<BatchId> {
-        self.queues.get_mut(tp)?.pop_front()
+        let queue = self.queues.get_mut(tp)?;
+        let first = queue.pop_front();
+        if queue.is_empty() {
+            self.queues.remove(tp);
+        }
+        first
     }
 
     /// Puts a batch back in front (R-PROD-21). With sequence numbers it goes behind those that precede it, whatever
@@ -158,6 +164,9 @@ impl Accumulator {
             && let Some(queue) = self.queues.get_mut(&batch.tp)
         {
             queue.retain(|queued| *queued != id);
+            if queue.is_empty() {
+                self.queues.remove(&batch.tp);
+            }
         }
     }
 }
