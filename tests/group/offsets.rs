@@ -209,3 +209,15 @@ fn a_stable_group_keeps_the_offsets_of_what_it_consumes_r_grp_40() {
     check(&["orders"], Some(10));
     check(&["clicks"], None);
 }
+
+/// R-CONS-16, R-GRP-37.
+#[test]
+fn a_commit_may_go_back_and_name_a_partition_that_another_member_owns() {
+    let (mut cluster, members) = stable(&["a", "b"]);
+    for offset in [10, 3, 1_000_000] {
+        assert_eq!(commit_error(&mut cluster, &members[0], 0, offset), ErrorCode::None);
+        assert_eq!(committed(&cluster, 0), Some(offset), "the last one counts");
+    }
+    assert_eq!(commit_error(&mut cluster, &members[0], 1, 7), ErrorCode::None, "b owns it");
+    assert_eq!(committed(&cluster, 1), Some(7));
+}

@@ -116,6 +116,14 @@ fn an_idempotent_producer_leaves_each_record_once_and_in_order_through_a_leader_
     assert_eq!(values.len() as i64, counts.sent, "R-PROD-25");
     let numbers: Vec<i64> = values.iter().map(|value| number(value)).collect();
     assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "R-PROD-21: {numbers:?}");
+    let done: Vec<Offset> = c
+        .events()
+        .filter_map(|event| match event {
+            Event::BatchAcknowledged { base_offset, .. } => Some(*base_offset),
+            _ => None,
+        })
+        .collect();
+    assert!(done.is_sorted(), "R-PROD-7: {done:?}");
     assert_eq!(c.values(1, "t-0", 0), values);
 }
 

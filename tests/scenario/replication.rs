@@ -196,6 +196,7 @@ fn ex_5_an_acks_1_record_that_no_follower_had_is_lost_with_its_leader() {
 }
 
 /// R-REPL-36.
+/// R-REPL-35.
 #[test]
 fn ex_6_truncation_keeps_what_the_new_leader_has_even_above_the_high_watermark() {
     let mut c = cluster(3).topic("t", 1, 3, &[]);
