@@ -155,7 +155,7 @@ impl Pass {
         check(place, &self.skipped, &cleanable.is_empty())?;
         let (Some(end_offset), Some(segments)) = (self.end_offset, &self.segments) else { return Ok(()) };
         let end = log.clean(cleanable, now, config);
-        check(place, &Ok(end_offset), &end.map(|end| end.0))?;
+        check(place, &Ok(end_offset), &end.map(|cleaned| cleaned.end.0))?;
         *checkpoint = (*checkpoint).max(Offset(end_offset));
         check(place, &Ok(segments), &left_in(log).as_ref())
     }

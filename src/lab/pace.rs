@@ -275,6 +275,7 @@ pub fn ends_a_wait(event: &Event, stops_at: StopsAt) -> bool {
             | Event::PartitionsAdded { .. }
             | Event::TopicDeleted { .. }
             | Event::ReplicasChanged { .. }
+            | Event::LogStartMoved { leader: true, .. }
             | Event::LeaderElected { .. }
             | Event::IsrShrunk { .. }
             | Event::IsrExpanded { .. }

@@ -138,6 +138,8 @@ pub struct ReplicaView {
     pub log_start: Offset,
     pub high_watermark: Offset,
     pub log_end: Offset,
+    /// Of all batches; it tells a compacted log from what it was.
+    pub size_bytes: i64,
     /// The largest log end among the partition's replicas: all of them are drawn on one axis that ends here.
     pub axis_end: Offset,
     /// The log's newest records, oldest first.

@@ -183,6 +183,7 @@ mod tests {
             log_start: Offset(38),
             high_watermark: Offset(47),
             log_end: Offset(48),
+            size_bytes: 700,
             axis_end: Offset(48),
             cells: Rc::from([]),
             flags: Rc::from([Flag {

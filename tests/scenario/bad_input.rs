@@ -32,9 +32,17 @@ fn commands_that_name_nothing_or_come_at_the_wrong_time_are_refused_at_once() {
     check_refused(&mut c, Command::Pause("admin".into()), None, "there is no client admin");
     let twice = Command::AddBroker { broker: BrokerId(1), rack: None };
     check_refused(&mut c, twice, Some(ErrorCode::DuplicateBrokerRegistration), "broker 1 exists");
-    let not_yet =
-        Command::SetTopicConfig { topic: "t".into(), key: "retention.ms".into(), value: Some("1".into()) };
-    check_refused(&mut c, not_yet, None, "retention.ms is a config of Kafka that has no effect here yet");
+    let not_yet = Command::SetTopicConfig {
+        topic: "t".into(),
+        key: "file.delete.delay.ms".into(),
+        value: Some("1".into()),
+    };
+    check_refused(
+        &mut c,
+        not_yet,
+        None,
+        "file.delete.delay.ms is a config of Kafka that has no effect here yet",
+    );
     let link = |a, b| (broker(a), broker(b));
     let (a, b) = link(1, 1);
     check_refused(&mut c, Command::Cut { a, b }, None, "two different ends");

@@ -166,6 +166,31 @@ impl Cluster {
         self.run_ms(500);
     }
 
+    /// Sends one record with this key and value, in a batch of its own, and waits until it is committed; without a value
+    /// it is a tombstone. The value is filled up with blanks to `size` bytes.
+    pub fn record(&mut self, topic: &str, key: &str, value: Option<&str>, size: Option<i32>) {
+        let name = format!("writer-{}", self.world.processes().count());
+        let keys = key.parse().expect("a key pattern");
+        let value = ValuePattern::new(value.unwrap_or("{tombstone}"));
+        self.give(Command::AddProducer(ProducerSpec {
+            name: name.as_str().into(),
+            topic: topic.into(),
+            rate: "100/s".parse().expect("a rate"),
+            keys,
+            value,
+            value_size: size,
+            config: config(&[("enable.idempotence", "false"), ("acks", "all")]),
+        }));
+        let name = ClientName::new(&name);
+        let sent = |c: &Cluster| c.producer_state(name.as_str()).counts().sent;
+        self.until("the record is sent", 10_000, |c| sent(c) == 1);
+        self.give(Command::Pause(name.clone()));
+        self.until("it is acknowledged", 60_000, |c| {
+            c.producer_state(name.as_str()).counts().acknowledged == 1
+        });
+        self.give(Command::Crash(name));
+    }
+
     /// Lets a producer send exactly `records`, one at a time; it is paused before their fate is known.
     pub fn send(&mut self, name: &str, records: i64) {
         let target = self.producer_state(name).counts().sent + records;
@@ -260,6 +285,35 @@ impl Cluster {
             _ => None,
         };
         self.events().rev().find_map(latency).expect("an acknowledgement")
+    }
+
+    /// The committed records of a broker's replica that can be read, as `offset key=value`; a tombstone has no value.
+    pub fn records(&self, broker: i32, name: &str) -> String {
+        let log = &self.partition(broker, name).expect("a replica").log;
+        let records =
+            log.records_between(log.log_start_offset(), log.high_watermark()).expect("sound batches");
+        let text = |bytes: &bytes::Bytes| String::from_utf8_lossy(bytes).trim_end().to_string();
+        let line = |record: &glassbroker::kafka::record::Record| {
+            let key = record.key.as_ref().map(text).unwrap_or_default();
+            let value = record.value.as_ref().map(|value| format!("={}", text(value))).unwrap_or_default();
+            format!("{} {key}{value}", record.offset)
+        };
+        records.iter().map(line).collect::<Vec<_>>().join(", ")
+    }
+
+    /// `id:start..end` of the replicas of the brokers that run, with the base offsets of their segments.
+    pub fn extents(&self, name: &str) -> String {
+        let line = |id: i32| {
+            let log = &self.partition(id, name)?.log;
+            let bases: Vec<String> =
+                log.segments().map(|segment| segment.base_offset().to_string()).collect();
+            Some(format!("{id}:{}..{} [{}]", log.log_start_offset(), log.log_end_offset(), bases.join(" ")))
+        };
+        let brokers = self.world.processes().filter_map(|(node, _)| match node {
+            NodeId::Broker(id) => Some(id.0),
+            _ => None,
+        });
+        brokers.filter_map(line).collect::<Vec<_>>().join(" ")
     }
 
     /// The values of the records that a broker's replica holds from `from` on, as text.

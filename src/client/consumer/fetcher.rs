@@ -161,7 +161,7 @@ impl Consumer {
                 return Err(error);
             }
             if !fetched.error.is_ok() {
-                self.handle_partition_error();
+                self.handle_partition_error(fx);
                 collected.handled_errors = true;
                 continue;
             }
@@ -210,7 +210,7 @@ impl Consumer {
     }
 
     /// Drops the foremost answer, an error, and does what it asks for (R-CONS-33, R-CONS-13).
-    fn handle_partition_error(&mut self) {
+    fn handle_partition_error(&mut self, fx: &mut Effects<ConsumerTimer>) {
         let Some(fetched) = self.fetcher.buffer.pop_front() else { return };
         self.subscription.move_to_end(&fetched.tp);
         let Some(position) = self.subscription.position(&fetched.tp) else { return };
@@ -222,6 +222,8 @@ impl Consumer {
             && out_of_range
         {
             self.subscription.reset(&fetched.tp, strategy);
+            let (client, tp, offset) = (self.spec.name.clone(), fetched.tp, fetched.offset);
+            fx.event(Event::PositionOutOfRange { client, tp, offset });
         }
     }
 

@@ -244,7 +244,7 @@ impl Producer {
         let record = NewRecord {
             timestamp_ms: now.wall_ms(),
             key: Some(&message.key),
-            value: Some(&message.value),
+            value: message.value.as_deref(),
             ..NewRecord::default()
         };
         let size_bytes = size_upper_bound(&record);

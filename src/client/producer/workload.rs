@@ -154,9 +154,11 @@ impl fmt::Display for KeyPattern {
     }
 }
 
-/// The text of a value before it is cut or filled up.
+/// The text of a value before it is cut or filled up; `{tombstone}` is no value at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValuePattern(String);
+
+const TOMBSTONE: &str = "{tombstone}";
 
 impl ValuePattern {
     pub fn new(text: &str) -> ValuePattern {
@@ -168,12 +170,15 @@ impl ValuePattern {
         ValuePattern(format!("{{\"n\":{{n}},\"{}\":\"{{key}}\"}}", keys.noun()))
     }
 
-    fn fill(&self, n: i64, key: &str, size: Option<i32>) -> Vec<u8> {
+    fn fill(&self, n: i64, key: &str, size: Option<i32>) -> Option<Vec<u8>> {
+        if self.0 == TOMBSTONE {
+            return None;
+        }
         let mut value = self.0.replace("{n}", &n.to_string()).replace("{key}", key).into_bytes();
         if let Some(size) = size.and_then(|size| usize::try_from(size).ok()) {
             value.resize(size, b' ');
         }
-        value
+        Some(value)
     }
 }
 
@@ -187,7 +192,8 @@ impl fmt::Display for ValuePattern {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     pub key: Vec<u8>,
-    pub value: Vec<u8>,
+    /// `None` for a tombstone: a compacted topic forgets the key.
+    pub value: Option<Vec<u8>>,
 }
 
 /// Turns a spec into messages.
@@ -294,12 +300,15 @@ mod tests {
     fn values_name_the_record_and_have_the_size_asked_for() {
         let value = |spec: &ProducerSpec| {
             let message = Workload::new(Random::stream(1, "w")).make(spec);
-            String::from_utf8(message.value).unwrap()
+            String::from_utf8(message.value.unwrap()).unwrap()
         };
         assert_eq!(value(&spec("1/s", "cart-{3..3}", None)), "{\"n\":1,\"cart\":\"cart-3\"}");
         assert_eq!(value(&spec("1/s", "cart-{3..3}", Some(26))), "{\"n\":1,\"cart\":\"cart-3\"}   ");
         assert_eq!(value(&spec("1/s", "cart-{3..3}", Some(4))), "{\"n\"");
         assert_eq!(value(&spec("1/s", "fixed", None)), "{\"n\":1,\"key\":\"fixed\"}");
+        let tombstones =
+            ProducerSpec { value: ValuePattern::new("{tombstone}"), ..spec("1/s", "k", Some(9)) };
+        assert_eq!(Workload::new(Random::stream(1, "w")).make(&tombstones).value, None, "R-LOG-4");
     }
 
     #[test]

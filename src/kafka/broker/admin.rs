@@ -232,7 +232,7 @@ impl Broker {
                     None => fx.push(Effect::Hangup(client)),
                 }
             }
-            Purpose::AlterPartition | Purpose::FetchReplicas { .. } => {}
+            Purpose::AlterPartition | Purpose::FetchReplicas { .. } | Purpose::LookUp { .. } => {}
         }
     }
 }

@@ -12,6 +12,7 @@ mod connections;
 mod disk;
 mod groups;
 mod lifecycle;
+mod log_tasks;
 mod metadata;
 mod process;
 mod producer_ids;

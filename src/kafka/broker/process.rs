@@ -22,10 +22,10 @@ use crate::kafka::network_client::{NetworkClient, NetworkConfig, NetworkEvent};
 use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
 use crate::kafka::raft::{RaftClient, RaftSetup, RaftTimer};
 use crate::kafka::random::Random;
-use crate::kafka::replication::ReplicaManager;
 use crate::kafka::replication::fetcher::Asked;
 use crate::kafka::replication::manager::{Notice, Step};
 use crate::kafka::replication::purgatory::SharedFetch;
+use crate::kafka::replication::{Lookup, ReplicaManager};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, NodeId, Topic};
 
@@ -35,6 +35,7 @@ pub(super) enum Purpose {
     Register,
     Heartbeat,
     FetchReplicas { leader: BrokerId, asked: Rc<Asked> },
+    LookUp { leader: BrokerId, lookup: Lookup },
     AlterPartition,
     CreateTopics(Vec<Topic>),
     Forward(Forwarded),
@@ -177,6 +178,7 @@ impl Broker {
             BrokerTimer::Checkpoint,
             now.plus_ms(self.config.replica_high_watermark_checkpoint_interval_ms),
         );
+        self.start_log_tasks(now, fx);
         self.with_raft(now, fx, |raft, fx| raft.start(now, fx));
         self.communicate(now, fx);
     }
@@ -208,6 +210,9 @@ impl Broker {
                 self.replicas.checkpoint();
                 let interval_ms = self.config.replica_high_watermark_checkpoint_interval_ms;
                 fx.set_timer(BrokerTimer::Checkpoint, now.plus_ms(interval_ms));
+            }
+            timer @ (BrokerTimer::Retention | BrokerTimer::Clean | BrokerTimer::ExpireProducers) => {
+                self.run_log_task(now, timer, fx);
             }
             // The fetchers are looked after in `settle`.
             BrokerTimer::FetcherBackoff(_) => {}
@@ -306,6 +311,11 @@ impl Broker {
                     replicas.fetched(leader, &asked, response, step)
                 });
             }
+            (Purpose::LookUp { leader, lookup }, Response::ListOffsets(response)) => {
+                self.with_replicas(now, fx, |replicas, step| {
+                    replicas.looked_up(leader, &lookup, response, step)
+                });
+            }
             (Purpose::AlterPartition, Response::AlterPartition(response)) => {
                 self.partitions_altered(now, response, fx);
             }
@@ -388,10 +398,15 @@ impl Broker {
             }
             return;
         }
+        let timeout_ms = self.config.request_timeout_ms;
+        if let Some((request, lookup)) = self.replicas.next_lookup(leader) {
+            let purpose = Purpose::LookUp { leader, lookup };
+            return self.network.send(now, peer, request, purpose, timeout_ms, fx);
+        }
         let next = self.with_replicas(now, fx, |replicas, step| replicas.next_fetch(leader, epoch, step));
         if let Some((request, asked)) = next {
             let purpose = Purpose::FetchReplicas { leader, asked: Rc::new(asked) };
-            self.network.send(now, peer, request, purpose, self.config.request_timeout_ms, fx);
+            self.network.send(now, peer, request, purpose, timeout_ms, fx);
         }
     }
 }

@@ -22,6 +22,12 @@ pub enum BrokerTimer {
     CheckIsr,
     /// High watermarks are written to disk.
     Checkpoint,
+    /// Old segments are looked for.
+    Retention,
+    /// The cleaner has rested, or goes on.
+    Clean,
+    /// Producers that were silent for long are looked for.
+    ExpireProducers,
     /// The fetcher of this leader may try again.
     FetcherBackoff(BrokerId),
     /// AlterPartition requests are sent again.

@@ -33,6 +33,8 @@ pub enum Kind {
     },
     Boolean,
     OneOf(&'static [&'static str]),
+    /// A decimal number from 0 to 1.
+    Ratio,
     /// Names from a set, separated by commas, at least one.
     ListOf(&'static [&'static str]),
 }
@@ -109,6 +111,7 @@ impl Values {
         self.given.contains(&name)
     }
 
+    /// Decimal numbers are given in millionths.
     pub fn integer(&self, name: &str) -> i64 {
         match self.values.get(name) {
             Some(Value::Integer(value)) => *value,
@@ -143,6 +146,21 @@ impl Values {
     }
 }
 
+const MILLION: i64 = 1_000_000;
+
+/// A decimal number such as `0.5`; digits behind the sixth make no difference.
+fn millionths(text: &str) -> Option<i64> {
+    let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if (whole.is_empty() && part.is_empty()) || !are_digits(whole) || !are_digits(part) {
+        return None;
+    }
+    let whole: i64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let padded: String = part.chars().chain("000000".chars()).take(6).collect();
+    Some(sign * whole.checked_mul(MILLION)?.checked_add(padded.parse().ok()?)?)
+}
+
 fn parse(key: &Key, text: &str) -> Result<Value, ConfigError> {
     let text = text.trim();
     let refuse = |reason: String| Err(ConfigError::new(key.name, text, reason));
@@ -158,6 +176,12 @@ fn parse(key: &Key, text: &str) -> Result<Value, ConfigError> {
         Kind::Boolean => refuse("Expected value to be either true or false".to_owned()),
         Kind::OneOf(names) if names.contains(&text) => Ok(Value::Text(text.to_owned())),
         Kind::OneOf(names) => refuse(format!("String must be one of: {}", names.join(", "))),
+        Kind::Ratio => match millionths(text) {
+            Some(value) if value < 0 => refuse("Value must be at least 0".to_owned()),
+            Some(value) if value > MILLION => refuse("Value must be no more than 1".to_owned()),
+            Some(value) => Ok(Value::Integer(value)),
+            None => refuse("Not a number of type DOUBLE".to_owned()),
+        },
         Kind::ListOf(names) => {
             let list: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
             match list.iter().find(|name| !names.contains(&name.as_str())) {

@@ -80,6 +80,48 @@ pub const TOPIC_KEYS: &[Key] = &[
         kind: Kind::int_from(0),
         doc: "So many bytes of a segment lie between two entries of its index.",
     },
+    Key {
+        name: "cleanup.policy",
+        default: "delete",
+        kind: Kind::ListOf(&["delete", "compact"]),
+        doc: "What becomes of old records: deleted by age and size, or all but the last of each key.",
+    },
+    Key {
+        name: "retention.bytes",
+        default: "-1",
+        kind: Kind::long_from(i64::MIN),
+        doc: "A partition that is larger loses its oldest segments; -1 for no limit.",
+    },
+    Key {
+        name: "retention.ms",
+        default: "604800000",
+        kind: Kind::long_from(-1),
+        doc: "A segment whose newest record is older is deleted; -1 for no limit.",
+    },
+    Key {
+        name: "delete.retention.ms",
+        default: "86400000",
+        kind: Kind::long_from(0),
+        doc: "How long a tombstone stays after the first cleaning that met it.",
+    },
+    Key {
+        name: "min.cleanable.dirty.ratio",
+        default: "0.5",
+        kind: Kind::Ratio,
+        doc: "A log is compacted when more than this share of its closed segments is new.",
+    },
+    Key {
+        name: "min.compaction.lag.ms",
+        default: "0",
+        kind: Kind::long_from(0),
+        doc: "A segment with a younger record is not compacted.",
+    },
+    Key {
+        name: "max.compaction.lag.ms",
+        default: "9223372036854775807",
+        kind: Kind::long_from(1),
+        doc: "A closed segment that is older is compacted, however little of the log is new.",
+    },
 ];
 
 const INTERNAL_SEGMENT_BYTES: &str = "internal.segment.bytes";
@@ -92,16 +134,10 @@ const COMPRESSION_TYPES: &[&str] = if cfg!(feature = "codecs") {
 
 /// Topic configs that Kafka knows and that have no effect here yet. The controller checks and keeps them.
 pub const TOPIC_NOT_MODELLED: &[Key] = &[
-    other("cleanup.policy", "delete", Kind::ListOf(&["delete", "compact"])),
-    other("delete.retention.ms", "86400000", Kind::long_from(0)),
     other("file.delete.delay.ms", "60000", Kind::long_from(0)),
     other("flush.messages", "9223372036854775807", Kind::long_from(1)),
     other("flush.ms", "9223372036854775807", Kind::long_from(0)),
-    other("max.compaction.lag.ms", "9223372036854775807", Kind::long_from(1)),
-    other("min.compaction.lag.ms", "0", Kind::long_from(0)),
     other("preallocate", "false", Kind::Boolean),
-    other("retention.bytes", "-1", Kind::long_from(i64::MIN)),
-    other("retention.ms", "604800000", Kind::long_from(-1)),
     other("segment.jitter.ms", "0", Kind::long_from(0)),
 ];
 
@@ -154,6 +190,7 @@ fn log_config(values: &Values) -> LogConfig {
         retention_bytes: values.integer("retention.bytes"),
         retention_ms: values.integer("retention.ms"),
         delete_retention_ms: values.integer("delete.retention.ms"),
+        min_cleanable_dirty_ratio_ppm: values.integer("min.cleanable.dirty.ratio"),
         min_compaction_lag_ms: values.integer("min.compaction.lag.ms"),
         max_compaction_lag_ms: values.integer("max.compaction.lag.ms"),
         ..LogConfig::default()
@@ -209,5 +246,12 @@ mod tests {
         assert!(check_topic_config(&map(&[("min.insync.replicas", "0")])).is_err());
         assert!(check_topic_config(&map(&[("segment.bytes", "1024")])).is_err(), "R-LOG-13");
         assert!(check_topic_config(&map(&[("cleanup.policy", "compact,delete")])).is_ok());
+        for ratio in ["1.1", "-0.1", ".", "half", "0.5.5"] {
+            assert!(check_topic_config(&map(&[("min.cleanable.dirty.ratio", ratio)])).is_err(), "{ratio}");
+        }
+        for (ratio, ppm) in [("0.01", 10_000), (".5", 500_000), ("1", 1_000_000), ("0.12345678", 123_456)] {
+            let config = TopicConfig::effective(&map(&[("min.cleanable.dirty.ratio", ratio)]), &map(&[]));
+            assert_eq!(config.expect("valid").log.min_cleanable_dirty_ratio_ppm, ppm);
+        }
     }
 }

@@ -7,6 +7,7 @@
 
 mod reason;
 
+use super::log::Contents;
 use super::protocol::{ApiKey, ErrorCode};
 use super::types::{
     BrokerEpoch, BrokerId, ClientName, ControllerId, Generation, GroupId, LeaderEpoch, MemberId, Offset,
@@ -14,8 +15,8 @@ use super::types::{
 };
 
 pub use reason::{
-    Act, ChangeReason, GroupState, MemberRemoval, PositionSource, RebalanceReason, RevokeReason,
-    TruncationReason,
+    Act, ChangeReason, GroupState, LogStartReason, MemberRemoval, PositionSource, RebalanceReason,
+    RevokeReason, TruncationReason,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -208,6 +209,33 @@ pub enum Event {
         to: Offset,
         reason: TruncationReason,
     },
+    /// A replica's log begins later than before (R-LOG-30).
+    LogStartMoved {
+        broker: BrokerId,
+        tp: TopicPartition,
+        leader: bool,
+        from: Offset,
+        to: Offset,
+        reason: LogStartReason,
+    },
+    /// Segments that lay wholly below the log start are gone (R-LOG-31).
+    SegmentsDeleted {
+        broker: BrokerId,
+        tp: TopicPartition,
+        leader: bool,
+        segments: i32,
+        log_start_offset: Offset,
+    },
+    /// A replica's log was compacted; `[from, to)` had not been before (R-LOG-41).
+    LogCleaned {
+        broker: BrokerId,
+        tp: TopicPartition,
+        leader: bool,
+        from: Offset,
+        to: Offset,
+        before: Contents,
+        after: Contents,
+    },
     /// A repeated batch was answered with its first offset and not stored again (R-PROD-25).
     DuplicateBatch {
         broker: BrokerId,
@@ -378,6 +406,12 @@ pub enum Event {
         group: GroupId,
         partitions: Vec<TopicPartition>,
         reason: RevokeReason,
+    },
+    /// The leader has no such offset: it lies below the log start or behind the log end (R-CONS-13).
+    PositionOutOfRange {
+        client: ClientName,
+        tp: TopicPartition,
+        offset: Offset,
     },
     PositionSet {
         client: ClientName,

@@ -34,6 +34,19 @@ pub enum TruncationReason {
     OutOfRange,
 }
 
+/// Why a log begins later than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LogStartReason {
+    /// Its oldest segments were older than that (R-LOG-35).
+    Time { retention_ms: i64 },
+    /// Without its oldest segments it is still not smaller than that (R-LOG-34).
+    Size { retention_bytes: i64 },
+    /// Somebody asked for it (DeleteRecords, R-LOG-37).
+    DeleteRecords,
+    /// The leader's log begins there (R-LOG-36).
+    Leader,
+}
+
 /// States of a classic group (R-GRP-6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GroupState {

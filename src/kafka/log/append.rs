@@ -40,6 +40,7 @@ pub struct Appended {
     pub log_append_time_ms: i64,
     pub producer: ProducerId,
     pub base_sequence: i32,
+    pub log_start_offset: Offset,
 }
 
 impl Appended {
@@ -176,6 +177,7 @@ impl Log {
                     log_append_time_ms: known.timestamp_ms,
                     producer,
                     base_sequence,
+                    log_start_offset: self.log_start_offset,
                 });
             }
             self.producers.check(&stored, origin)?;
@@ -189,6 +191,7 @@ impl Log {
             log_append_time_ms: checked.append_time_ms.unwrap_or(NO_TIMESTAMP),
             producer,
             base_sequence,
+            log_start_offset: self.log_start_offset,
         })
     }
 

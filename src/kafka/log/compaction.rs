@@ -37,6 +37,18 @@ impl Cleanable {
         self.bound <= self.first_dirty_offset
     }
 
+    /// Whether there is anything at all in the two parts.
+    pub fn has_bytes(&self) -> bool {
+        self.clean_bytes + self.cleanable_bytes > 0
+    }
+
+    /// The share of dirty bytes against another log's.
+    pub fn compare_ratio(&self, other: &Cleanable) -> std::cmp::Ordering {
+        let total = |cleanable: &Cleanable| i128::from(cleanable.clean_bytes + cleanable.cleanable_bytes);
+        let own = i128::from(self.cleanable_bytes) * total(other);
+        own.cmp(&(i128::from(other.cleanable_bytes) * total(self)))
+    }
+
     /// Whether so much is dirty, or for so long, that the log is to be cleaned (R-LOG-39).
     pub fn is_due(&self, now: Time, config: &LogConfig) -> bool {
         let total_bytes = self.clean_bytes + self.cleanable_bytes;
@@ -44,6 +56,30 @@ impl Cleanable {
         let must_be_older_than_ms = now.wall_ms().saturating_sub(config.max_compaction_lag_ms);
         let is_late = self.oldest_dirty_ms.is_some_and(|oldest_ms| oldest_ms < must_be_older_than_ms);
         is_dirty || (is_late && self.cleanable_bytes > 0)
+    }
+}
+
+/// What a cleaning did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cleaned {
+    /// The next cleaning starts here.
+    pub end: Offset,
+    /// Of the segments that were read.
+    pub before: Contents,
+    /// Of those that were written in their place.
+    pub after: Contents,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Contents {
+    pub records: i64,
+    pub bytes: i64,
+}
+
+impl Contents {
+    fn add(&mut self, batch: &Batch) {
+        self.records += i64::from(batch.record_count());
+        self.bytes += i64::from(batch.size_bytes());
     }
 }
 
@@ -152,17 +188,18 @@ impl Log {
         }
     }
 
-    /// Cleans the log. The next cleaning starts at the offset that is returned (R-LOG-41 to R-LOG-46).
+    /// Cleans the log (R-LOG-41 to R-LOG-46).
     pub fn clean(
         &mut self,
         cleanable: Cleanable,
         now: Time,
         config: &LogConfig,
-    ) -> Result<Offset, BatchError> {
+    ) -> Result<Cleaned, BatchError> {
         let bound = cleanable.first_uncleanable_offset;
         let map = self.offset_map(cleanable.first_dirty_offset, bound)?;
         let mut transactions = Transactions::default();
         let mut cleaned = Vec::new();
+        let (mut before, mut after) = (Contents::default(), Contents::default());
         for group in self.group_segments(map.end, bound, config) {
             let first = group[0].base_offset();
             let mut segment = Segment::new(first, now.wall_ms());
@@ -170,7 +207,9 @@ impl Log {
             for source in &group {
                 transactions.add(self.aborted_from(source));
                 for batch in self.batches_of(source, source.base_offset()) {
+                    before.add(batch);
                     if let Some(batch) = self.cleaned(batch, &map, &mut transactions, bound, now, config)? {
+                        after.add(&batch);
                         segment.append(&batch, now.wall_ms(), config);
                         batches.push(batch);
                     }
@@ -189,7 +228,7 @@ impl Log {
             self.segments.replace(&bases, segment);
             bases[1..].iter().for_each(|base| self.producers.drop_snapshot(*base));
         }
-        Ok(map.end)
+        Ok(Cleaned { end: map.end, before, after })
     }
 
     fn aborted_from(&self, segment: &Segment) -> Vec<AbortedTransaction> {

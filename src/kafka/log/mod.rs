@@ -24,7 +24,7 @@ use super::time::Time;
 use super::types::{LeaderEpoch, Offset};
 
 pub use append::{AppendError, Appended, FollowerAppended, Origin, RecordError, RecordFault};
-pub use compaction::Cleanable;
+pub use compaction::{Cleanable, Cleaned, Contents};
 pub use config::LogConfig;
 pub use leader_epochs::{EpochEntry, LeaderEpochs, truncation_point};
 pub use producer::{AppendedBatch, Producer, ProducerError};
@@ -269,6 +269,10 @@ impl Log {
     pub fn restore(&mut self, high_watermark: Offset) {
         self.update_high_watermark(high_watermark);
         self.leader_epochs.truncate_from_end(self.log_end_offset);
+    }
+
+    pub fn has_expired_producers(&self, now: Time, producer_id_expiration_ms: i64) -> bool {
+        self.producers.has_expired(now.wall_ms(), producer_id_expiration_ms)
     }
 
     /// Forgets the idempotent producers that have been silent for `producer.id.expiration.ms` (R-PROD-28).

@@ -147,10 +147,14 @@ impl Producers {
         }
     }
 
+    pub(super) fn has_expired(&self, now_ms: i64, producer_id_expiration_ms: i64) -> bool {
+        self.by_id.values().any(|producer| producer.is_expired(now_ms, producer_id_expiration_ms))
+    }
+
     pub(super) fn remove_expired(&mut self, now_ms: i64, producer_id_expiration_ms: i64) {
-        let is_expired = |producer: &Producer| producer.is_expired(now_ms, producer_id_expiration_ms);
-        if self.by_id.values().any(is_expired) {
-            Rc::make_mut(&mut self.by_id).retain(|_, producer| !is_expired(producer));
+        if self.has_expired(now_ms, producer_id_expiration_ms) {
+            Rc::make_mut(&mut self.by_id)
+                .retain(|_, producer| !producer.is_expired(now_ms, producer_id_expiration_ms));
         }
     }
 

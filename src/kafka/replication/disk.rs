@@ -14,4 +14,6 @@ pub struct LogDirectory {
     pub logs: BTreeMap<TopicPartition, (TopicId, Log)>,
     /// `replication-offset-checkpoint`
     pub high_watermarks: BTreeMap<TopicPartition, Offset>,
+    /// `cleaner-offset-checkpoint`
+    pub cleaned: BTreeMap<TopicPartition, Offset>,
 }

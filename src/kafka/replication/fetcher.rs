@@ -5,12 +5,13 @@
 //! **Invariant:** a partition is in at most one fetcher, that of its leader; a fetcher has at most one request in
 //! flight.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic, ReplicaState};
 use kafka_protocol::messages::fetch_response::PartitionData;
 use kafka_protocol::messages::{FetchRequest, FetchResponse};
 
+use super::lookup::Lookup;
 use super::manager::{Notice, ReplicaManager, Step};
 use super::partition::{Partition, Role};
 use crate::kafka::broker::timer::BrokerTimer;
@@ -27,6 +28,8 @@ pub struct Fetcher {
     /// Each partition with the moment until which it rests after an error.
     partitions: BTreeMap<TopicPartition, Option<Time>>,
     in_flight: bool,
+    /// Partitions that have to know where the leader's log lies before they can be fetched.
+    lookups: VecDeque<Lookup>,
 }
 
 impl Fetcher {
@@ -36,6 +39,21 @@ impl Fetcher {
 
     pub fn remove(&mut self, tp: &TopicPartition) {
         self.partitions.remove(tp);
+        self.lookups.retain(|lookup| lookup.tp != *tp);
+    }
+
+    pub(super) fn ask(&mut self, lookup: Lookup) {
+        self.lookups.push_back(lookup);
+    }
+
+    pub(super) fn next_question(&mut self) -> Option<Lookup> {
+        let next = self.lookups.pop_front()?;
+        self.in_flight = true;
+        Some(next)
+    }
+
+    pub(super) fn answered(&mut self) {
+        self.in_flight = false;
     }
 
     fn rest(&mut self, tp: &TopicPartition, until: Time) {
@@ -68,7 +86,7 @@ impl ReplicaManager {
     /// Whether some partition of this leader may be asked for now; else its timer is set.
     pub fn wants_fetch(&self, leader: BrokerId, step: &mut Step<'_>) -> bool {
         let Some(fetcher) = self.fetchers.get(&leader) else { return false };
-        let ready = fetcher.ready(step.now).next().is_some();
+        let ready = !fetcher.lookups.is_empty() || fetcher.ready(step.now).next().is_some();
         if !ready && let Some(at) = fetcher.next_rest_ends(step.now) {
             step.fx.set_timer(BrokerTimer::FetcherBackoff(leader), at);
         }
@@ -117,6 +135,7 @@ impl ReplicaManager {
         let until = step.now.plus_ms(self.config.replica_fetch_backoff_ms);
         let Some(fetcher) = self.fetchers.get_mut(&leader) else { return };
         fetcher.in_flight = false;
+        fetcher.lookups.clear();
         fetcher.partitions.values_mut().for_each(|rest| *rest = Some(until));
         step.fx.set_timer(BrokerTimer::FetcherBackoff(leader), until);
     }
@@ -171,12 +190,20 @@ impl ReplicaManager {
         if error == ErrorCode::FencedLeaderEpoch {
             return self.stop_fetching(tp);
         }
+        if error == ErrorCode::OffsetOutOfRange {
+            return self.out_of_range(leader, tp);
+        }
         let taken = error.is_ok() && self.append_fetched(tp, data, step);
         if !taken {
-            let until = step.now.plus_ms(self.config.replica_fetch_backoff_ms);
-            if let Some(fetcher) = self.fetchers.get_mut(&leader) {
-                fetcher.rest(tp, until);
-            }
+            self.rest(leader, tp, step);
+        }
+    }
+
+    /// A partition that met an error is asked for again after replica.fetch.backoff.ms (R-REPL-38).
+    pub(super) fn rest(&mut self, leader: BrokerId, tp: &TopicPartition, step: &Step<'_>) {
+        let until = step.now.plus_ms(self.config.replica_fetch_backoff_ms);
+        if let Some(fetcher) = self.fetchers.get_mut(&leader) {
+            fetcher.rest(tp, until);
         }
     }
 
@@ -198,7 +225,7 @@ impl ReplicaManager {
             step.fx.event(Event::HighWatermarkAdvanced { broker, tp: tp.clone(), leader: false, from, to });
             self.notice(Notice::HighWatermark { tp: tp.clone(), offset: to });
         }
-        true
+        self.follow_log_start(tp, Offset(data.log_start_offset), step)
     }
 
     /// R-REPL-36.
@@ -214,6 +241,8 @@ impl ReplicaManager {
         let from = partition.log.log_end_offset();
         let to = partition.log.truncation_point(diverging, fetch_offset);
         partition.log.truncate_to(step.now, to, &partition.config.log);
+        let log = partition.log.clone();
+        self.cleaner.on_truncated(tp, &log);
         let reason = TruncationReason::DivergingEpoch { epoch: diverging.0, end_offset: diverging.1 };
         step.fx.event(Event::Truncated { broker, tp: tp.clone(), from, to, reason });
     }

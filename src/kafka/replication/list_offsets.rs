@@ -2,7 +2,7 @@
 //!
 //! Mirrors `ReplicaManager.fetchOffset` and `Partition.fetchOffsetForTimestamp` (R-LOG-28, 29).
 //!
-//! **Invariant:** no offset above the high watermark is told.
+//! **Invariant:** a consumer is told no offset above the high watermark.
 
 use kafka_protocol::messages::list_offsets_request::ListOffsetsPartition;
 use kafka_protocol::messages::list_offsets_response::{
@@ -18,9 +18,11 @@ use crate::kafka::types::{LeaderEpoch, Offset, Topic, TopicPartition};
 
 impl ReplicaManager {
     pub fn list_offsets(&self, request: &ListOffsetsRequest, image: &ClusterImage) -> ListOffsetsResponse {
+        let is_replica = request.replica_id.0 >= 0;
         let topics = request.topics.iter().map(|topic| {
             let name = Topic::new(&topic.name.0);
-            let answers = topic.partitions.iter().map(|wanted| self.list_offset(&name, wanted, image));
+            let answers =
+                topic.partitions.iter().map(|wanted| self.list_offset(&name, wanted, is_replica, image));
             ListOffsetsTopicResponse::default()
                 .with_name(topic.name.clone())
                 .with_partitions(answers.collect())
@@ -32,13 +34,17 @@ impl ReplicaManager {
         &self,
         topic: &Topic,
         wanted: &ListOffsetsPartition,
+        is_replica: bool,
         image: &ClusterImage,
     ) -> ListOffsetsPartitionResponse {
         let tp = TopicPartition::new(topic, wanted.partition_index);
         let epoch = Some(LeaderEpoch(wanted.current_leader_epoch)).filter(|epoch| epoch.0 >= 0);
         let partition =
             self.find(&tp, image).and_then(|partition| partition.check_leader(epoch).map(|_| partition));
-        let found = partition.and_then(|partition| offset_for(partition, wanted.timestamp));
+        let found = partition.and_then(|partition| match wanted.timestamp {
+            LATEST if is_replica => Ok(at(partition, partition.log.log_end_offset())),
+            timestamp => offset_for(partition, timestamp),
+        });
         let (error, (timestamp, offset, leader_epoch)) = match found {
             Ok(found) => (ErrorCode::None, found),
             Err(error) => (error, (-1, Offset::UNKNOWN, LeaderEpoch::NONE)),
@@ -52,25 +58,31 @@ impl ReplicaManager {
     }
 }
 
-const LATEST: i64 = -1;
-const EARLIEST: i64 = -2;
+pub(super) const LATEST: i64 = -1;
+pub(super) const EARLIEST: i64 = -2;
 const MAX_TIMESTAMP: i64 = -3;
+
+fn at(partition: &Partition, offset: Offset) -> (i64, Offset, LeaderEpoch) {
+    let log = &partition.log;
+    let epoch = log.leader_epochs().epoch_at(offset).or(log.latest_epoch()).unwrap_or(LeaderEpoch::NONE);
+    (-1, offset, epoch)
+}
 
 /// R-LOG-28, 29: (timestamp, offset, leader epoch) of a consumer's look-up.
 fn offset_for(partition: &Partition, timestamp: i64) -> Result<(i64, Offset, LeaderEpoch), ErrorCode> {
     let log = &partition.log;
     let none = (-1, Offset::UNKNOWN, LeaderEpoch::NONE);
-    let at = |offset: Offset| {
-        let epoch = log.leader_epochs().epoch_at(offset).or(log.latest_epoch()).unwrap_or(LeaderEpoch::NONE);
-        (-1, offset, epoch)
-    };
     if timestamp == EARLIEST {
-        return Ok(at(log.log_start_offset()));
+        return Ok(at(partition, log.log_start_offset()));
     }
     let leader = partition.leader().ok_or(ErrorCode::NotLeaderOrFollower)?;
     let lags = log.high_watermark() < leader.epoch_start_offset;
     if timestamp == LATEST {
-        return if lags { Err(ErrorCode::OffsetNotAvailable) } else { Ok(at(log.high_watermark())) };
+        return if lags {
+            Err(ErrorCode::OffsetNotAvailable)
+        } else {
+            Ok(at(partition, log.high_watermark()))
+        };
     }
     let found = match timestamp {
         MAX_TIMESTAMP => log.offset_of_max_timestamp(),

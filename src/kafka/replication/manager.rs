@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::cleaner::LogCleaner;
 use super::disk::LogDirectory;
 use super::fetcher::Fetcher;
 use super::leader::Judgement;
@@ -55,6 +56,7 @@ pub struct ReplicaManager {
     pub(super) purgatory: Purgatory,
     pub(super) fetchers: BTreeMap<BrokerId, Fetcher>,
     checkpoints: BTreeMap<TopicPartition, Offset>,
+    pub(super) cleaner: LogCleaner,
     notices: Vec<Notice>,
     /// The broker is about to stop: replicas that are out of sync are not fetched any more.
     stopping: bool,
@@ -76,6 +78,7 @@ impl ReplicaManager {
             purgatory: Purgatory::default(),
             fetchers: BTreeMap::new(),
             checkpoints: disk.high_watermarks,
+            cleaner: LogCleaner::new(disk.cleaned),
             notices: Vec::new(),
             stopping: false,
         }
@@ -86,7 +89,11 @@ impl ReplicaManager {
             let partition = Rc::unwrap_or_clone(partition);
             (tp, (partition.topic_id, partition.log))
         });
-        LogDirectory { logs: logs.collect(), high_watermarks: self.checkpoints }
+        LogDirectory {
+            logs: logs.collect(),
+            high_watermarks: self.checkpoints,
+            cleaned: self.cleaner.into_checkpoints(),
+        }
     }
 
     /// The broker is about to stop (R-REPL-55).
@@ -134,7 +141,7 @@ impl ReplicaManager {
     /// Carries out what the metadata log says of one partition that this broker holds a replica of.
     pub fn apply(&mut self, tp: &TopicPartition, registration: &PartitionRegistration, step: &mut Step<'_>) {
         let Some(topic) = step.image.topic(&tp.topic) else { return };
-        let config = Rc::new(step.image.topic_config(&tp.topic));
+        let config = self.topic_config(tp, step.image);
         let me = self.me;
         let partition = self.partitions.entry(tp.clone()).or_insert_with(|| {
             let log = Log::created_at(step.now);
@@ -182,6 +189,7 @@ impl ReplicaManager {
         let Some(partition) = self.partitions.remove(tp) else { return };
         self.stop_fetching(tp);
         self.checkpoints.remove(tp);
+        self.cleaner.forget(tp);
         step.fx.event(Event::ReplicaDeleted { broker: self.me, tp: tp.clone() });
         if partition.is_leader() {
             self.notice(Notice::Resigned { tp: tp.clone() });
@@ -189,10 +197,16 @@ impl ReplicaManager {
         self.complete(tp, step);
     }
 
+    fn topic_config(&self, tp: &TopicPartition, image: &ClusterImage) -> Rc<TopicConfig> {
+        let mut config = image.topic_config(&tp.topic);
+        config.log.producer_id_expiration_ms = self.config.producer_id_expiration_ms;
+        Rc::new(config)
+    }
+
     /// Another value of a topic's config. It is no reason to look at the high watermark (R-REPL-14): with a lower
     /// min.insync.replicas that moves at the next append or fetch.
     pub fn apply_config(&mut self, tp: &TopicPartition, image: &ClusterImage) {
-        let config = Rc::new(image.topic_config(&tp.topic));
+        let config = self.topic_config(tp, image);
         if let Some(partition) = self.edit(tp) {
             partition.config = config;
         }
@@ -207,6 +221,8 @@ impl ReplicaManager {
         if partition.log.leader_epochs().is_empty() {
             let (from, to) = (partition.log.log_end_offset(), partition.log.high_watermark());
             if partition.log.truncate_to(step.now, to, &partition.config.log) {
+                let log = partition.log.clone();
+                self.cleaner.on_truncated(tp, &log);
                 let reason = TruncationReason::NoEpochKnown;
                 step.fx.event(Event::Truncated { broker, tp: tp.clone(), from, to, reason });
             }

@@ -12,14 +12,18 @@ pub mod manager;
 pub mod partition;
 pub mod purgatory;
 
+mod cleaner;
 mod disk;
 mod fetch;
 mod list_offsets;
+mod log_manager;
+mod lookup;
 #[cfg(test)]
 mod tests;
 mod produce;
 
 pub use disk::LogDirectory;
+pub use lookup::Lookup;
 pub use manager::ReplicaManager;
 pub use partition::{Partition, Role};
 pub use produce::is_internal;

@@ -230,7 +230,7 @@ fn answer(
         Ok(appended) => {
             answer.base_offset = appended.base_offset.0;
             answer.log_append_time_ms = appended.log_append_time_ms;
-            answer.log_start_offset = 0;
+            answer.log_start_offset = appended.log_start_offset.0;
         }
         Err(failure) => {
             let error = failure.code();

@@ -132,6 +132,11 @@ fn simple(time: Time, event: &Event) -> Option<Sentence> {
                 )
                 .rules(&["R-CONS-22"])
         }
+        Event::PositionOutOfRange { client, tp, offset } => {
+            about(time, Tone::Warn, client, format!("{client}: offset {offset} of {tp} is out of range"))
+                .detail("The leader's log begins behind it or ends before it; auto.offset.reset decides where to read on.")
+                .rules(&["R-CONS-13"])
+        }
         Event::ClientFailed { client, error } => {
             about(time, Tone::Bad, client, format!("{client} ends with an error: {error}"))
         }

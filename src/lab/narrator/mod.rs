@@ -11,6 +11,7 @@ mod cluster;
 mod group;
 mod moment;
 mod partition;
+mod storage;
 #[cfg(test)]
 mod tests;
 
@@ -145,6 +146,7 @@ impl Narrator {
             | Event::IsrExpanded { .. }
             | Event::ElrChanged { .. }
             | Event::IsrChangeRefused { .. }
+            | Event::LogStartMoved { .. }
             | Event::PositionSet { .. } => self.gather(time, event),
 
             Event::Appended { .. }
@@ -152,6 +154,8 @@ impl Narrator {
             | Event::Truncated { .. }
             | Event::DuplicateBatch { .. }
             | Event::ProduceRefused { .. } => self.partitions.tell(time, event),
+
+            Event::SegmentsDeleted { .. } | Event::LogCleaned { .. } => storage::tell(time, event),
 
             Event::CoordinatorLoaded { .. }
             | Event::MemberAdded { .. }
@@ -178,6 +182,7 @@ impl Narrator {
             | Event::ProducerPaused { .. }
             | Event::ProducerResumed { .. }
             | Event::CommitFailed { .. }
+            | Event::PositionOutOfRange { .. }
             | Event::ClientFailed { .. } => self.clients.tell(&self.processes, time, event),
 
             // What the command did is told; the controller's decisions are told, not each broker's obedience.

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::partition::is_internal;
+use super::storage;
 use super::{Sentence, Subject, Tone};
 use crate::kafka::event::{ChangeReason, Event, PositionSource};
 use crate::kafka::time::Time;
@@ -27,6 +28,7 @@ pub(super) fn tell(time: Time, events: &[Event]) -> Vec<Sentence> {
     told.extend(by_topic(time, events, moved, many_moved));
     told.extend(by_topic(time, events, elr, many_elr));
     told.extend(by_topic(time, events, refused, many_refused));
+    told.extend(by_topic(time, events, storage::start_moved, storage::many_starts_moved));
     told.extend(positions(time, events));
     told
 }
@@ -319,9 +321,9 @@ fn positions_from(time: Time, events: &[Event], source: PositionSource) -> Vec<S
     }
     let (from, rules): (_, &[&str]) = match source {
         PositionSource::Committed => ("the committed offset", &["R-CONS-11", "R-CONS-15"]),
-        PositionSource::Earliest => ("the log start, for nothing was committed", &["R-CONS-11"]),
+        PositionSource::Earliest => ("the log start: auto.offset.reset=earliest", &["R-CONS-11"]),
         PositionSource::Latest => {
-            ("the high watermark, for nothing was committed", &["R-CONS-11", "R-CONS-12"])
+            ("the high watermark: auto.offset.reset=latest", &["R-CONS-11", "R-CONS-12"])
         }
     };
     let tell = |(client, starts): (&ClientName, Vec<String>)| {

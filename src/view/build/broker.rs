@@ -214,6 +214,7 @@ fn replica_view(
         log_start: log.log_start_offset(),
         high_watermark: log.high_watermark(),
         log_end: log.log_end_offset(),
+        size_bytes: log.size_bytes(),
         axis_end: cluster.ends.get(tp).copied().unwrap_or_default(),
         cells: cells(log, leader_epoch, before),
         flags: keep_array(before.map(|view| &view.flags), flags),
@@ -270,8 +271,8 @@ fn why_out(
 /// The log's newest records; read anew only when the log is another one.
 fn cells(log: &Log, leader_epoch: LeaderEpoch, before: Option<&ReplicaView>) -> Rc<[Cell]> {
     if let Some(before) = before
-        && (before.log_start, before.log_end, before.leader_epoch)
-            == (log.log_start_offset(), log.log_end_offset(), leader_epoch)
+        && (before.log_start, before.log_end, before.size_bytes, before.leader_epoch)
+            == (log.log_start_offset(), log.log_end_offset(), log.size_bytes(), leader_epoch)
     {
         return before.cells.clone();
     }

@@ -441,6 +441,9 @@ fn tell(event: &Event) -> String {
         Event::PartitionsRevoked { partitions, reason, .. } => {
             format!("gave up [{}]: {reason:?}", list(partitions))
         }
+        Event::PositionOutOfRange { tp, offset, .. } => {
+            format!("{offset} of {} is out of range", tp.partition)
+        }
         Event::PositionSet { tp, offset, source, .. } => {
             format!("position of {} is {offset}: {source:?}", tp.partition)
         }

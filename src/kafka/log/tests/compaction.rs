@@ -32,7 +32,7 @@ fn ex_31() -> Log {
 
 fn clean(log: &mut Log, now: Time, from: i64) -> i64 {
     let cleanable = log.cleanable(Some(Offset(from)), now, &config());
-    log.clean(cleanable, now, &config()).unwrap().0
+    log.clean(cleanable, now, &config()).unwrap().end.0
 }
 
 fn offsets(log: &Log) -> Vec<i64> {

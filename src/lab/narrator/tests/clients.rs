@@ -120,3 +120,20 @@ fn a_producer_gets_its_id_pauses_and_fails() {
         "#]],
     );
 }
+
+#[test]
+fn a_position_that_the_log_does_not_have_is_told_before_where_it_is_set_to() {
+    let offset = Offset(3);
+    check(
+        &[
+            (1, Event::PositionOutOfRange { client: name("consumer-b"), tp: tp(0), offset }),
+            (2, position(0, 42, PositionSource::Earliest)),
+        ],
+        expect![[r#"
+            00:00.001  consumer-b: offset 3 of orders-0 is out of range (R-CONS-13)
+                Warn: The leader's log begins behind it or ends before it; auto.offset.reset decides where to read on.
+            00:00.002  consumer-b reads orders-0 from offset 42 (R-CONS-11)
+                Info: It begins at the log start: auto.offset.reset=earliest.
+        "#]],
+    );
+}

@@ -46,9 +46,9 @@ fn a_rebalance_reads_as_a_story() {
             00:01.130  consumer-b reads orders-1 from offset 38, orders-2 from offset 41 (R-CONS-11, R-CONS-15)
                 Info: It begins at the committed offset.
             00:01.150  consumer-b reads orders-0 from offset 0 (R-CONS-11)
-                Info: It begins at the log start, for nothing was committed.
+                Info: It begins at the log start: auto.offset.reset=earliest.
             00:01.160  consumer-b reads orders-0 from offset 7 (R-CONS-11, R-CONS-12)
-                Info: It begins at the high watermark, for nothing was committed.
+                Info: It begins at the high watermark: auto.offset.reset=latest.
         "#]],
     );
 }

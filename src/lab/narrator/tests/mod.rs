@@ -4,6 +4,7 @@ mod clients;
 mod cluster;
 mod groups;
 mod routine;
+mod storage;
 
 use std::collections::BTreeSet;
 

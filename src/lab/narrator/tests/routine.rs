@@ -64,7 +64,8 @@ fn every_event_is_told_in_one_of_these_tests_or_is_routine() {
         include_str!("mod.rs"),
         include_str!("clients.rs"),
         include_str!("cluster.rs"),
-        include_str!("groups.rs")
+        include_str!("groups.rs"),
+        include_str!("storage.rs")
     );
     let routine: BTreeSet<String> =
         silent().iter().map(|event| format!("{event:?}")).map(|text| text.replace(" {", " ")).collect();

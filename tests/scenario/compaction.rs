@@ -1,0 +1,208 @@
+//! The last record of each key stays. EX-31, cases A12 and A13, and a run of vector 16.
+
+use glassbroker::kafka::event::Event;
+use glassbroker::kafka::protocol::ErrorCode;
+use glassbroker::kafka::time::Time;
+use glassbroker::kafka::types::Offset;
+use glassbroker::sim::WorldConfig;
+
+use crate::dsl::{Cluster, cluster, cluster_with, config};
+
+/// A compacted topic that rolls its segments after half a second.
+fn compacted(broker: &[(&str, &str)], pairs: &[(&str, &str)]) -> Cluster {
+    let pairs = [&[("cleanup.policy", "compact"), ("segment.ms", "500")], pairs].concat();
+    cluster_with(3, WorldConfig { broker_config: config(broker), ..WorldConfig::default() })
+        .topic("t", 1, 3, &pairs)
+}
+
+fn write(c: &mut Cluster, records: &[(&str, Option<&str>)]) {
+    for (key, value) in records {
+        c.record("t", key, *value, None);
+    }
+}
+
+/// Starts a producer on each of the keys before its time, so that the records follow each other within a segment.
+fn keyed(c: &mut Cluster, keys: &[&str]) {
+    use glassbroker::client::producer::ProducerSpec;
+    use glassbroker::client::producer::workload::ValuePattern;
+    use glassbroker::sim::Command;
+    for name in keys {
+        let (key, value) = name.split_once('=').unwrap_or((name, "{tombstone}"));
+        c.give(Command::AddProducer(ProducerSpec {
+            name: (*name).into(),
+            topic: "t".into(),
+            rate: "1000/s".parse().expect("a rate"),
+            keys: key.parse().expect("a key"),
+            value: ValuePattern::new(value),
+            value_size: None,
+            config: config(&[("acks", "all")]),
+        }));
+        c.give(Command::Pause((*name).into()));
+    }
+    c.run_ms(500);
+}
+
+fn send_keyed(c: &mut Cluster, keys: &[&str]) {
+    for name in keys {
+        c.send(name, 1);
+        c.until("it is committed", 1_000, |c| c.producer_state(name).counts().acknowledged == 1);
+    }
+}
+
+#[test]
+fn ex_31_the_last_record_of_each_key_stays_and_a_tombstone_until_its_horizon() {
+    let day_ms = 86_400_000;
+    let mut c = compacted(&[], &[]);
+    let keys = ["k1=a", "k2=b", "k1=c", "k3=d", "k2"];
+    keyed(&mut c, &keys);
+    send_keyed(&mut c, &keys);
+    c.run_ms(1_000);
+    write(&mut c, &[("k1", Some("e"))]);
+    c.run_ms(500);
+    assert_eq!(c.records(1, "t-0"), "0 k1=a, 1 k2=b, 2 k1=c, 3 k3=d, 4 k2, 5 k1=e");
+    assert!(c.extents("t-0").starts_with("1:0..6 [0 5]"), "{}", c.extents("t-0"));
+    c.run_ms(16_000);
+    for broker in 1..=3 {
+        assert_eq!(c.records(broker, "t-0"), "2 k1=c, 3 k3=d, 4 k2, 5 k1=e", "R-LOG-40, R-LOG-41");
+    }
+    assert_eq!(c.partition(1, "t-0").expect("a replica").log.log_start_offset(), Offset(0), "R-LOG-43");
+    let cleaned_ms = c.time_of(
+        "the leader's log is cleaned",
+        |event| matches!(event, Event::LogCleaned { leader: true, tp, .. } if tp.topic.as_str() == "t"),
+    );
+    let horizon_ms = Time::from_ms(cleaned_ms).wall_ms() + day_ms;
+    let log = &c.partition(1, "t-0").expect("a replica").log;
+    let tombstone = log.batches_from(Offset(4)).next().expect("its batch");
+    assert_eq!(tombstone.delete_horizon_ms(), Some(horizon_ms), "R-LOG-42");
+    write(&mut c, &[("k4", Some("f")), ("k4", Some("g"))]);
+    c.run_ms(60_000);
+    assert!(c.records(1, "t-0").contains("4 k2, "), "R-LOG-42: {}", c.records(1, "t-0"));
+    let partition = c.partition(1, "t-0").expect("a replica");
+    let cleaned_at = |ms: i64| {
+        let mut log = partition.log.clone();
+        let now = Time::from_ms(ms);
+        log.roll_active(now);
+        let cleanable = log.cleanable(Some(Offset(5)), now, &partition.config.log);
+        log.clean(cleanable, now, &partition.config.log).expect("sound batches");
+        let records = log.records_between(Offset(0), log.log_end_offset()).expect("sound batches");
+        records.iter().map(|record| record.offset.0).collect::<Vec<_>>()
+    };
+    assert_eq!(cleaned_at(cleaned_ms + day_ms - 1), [3, 4, 5, 7]);
+    assert_eq!(cleaned_at(cleaned_ms + day_ms), [3, 5, 7], "at the horizon it goes");
+}
+
+#[test]
+fn a_12_a_record_without_a_key_is_refused_by_a_compacted_topic_with_its_whole_batch() {
+    use glassbroker::kafka::log::{AppendError, Log, LogConfig, Origin};
+    use glassbroker::kafka::record::{BatchBuilder, NewRecord};
+    use glassbroker::kafka::types::LeaderEpoch;
+
+    let c = compacted(&[], &[]);
+    let partition = c.partition(1, "t-0").expect("it leads");
+    let config: &LogConfig = &partition.config.log;
+    assert!(config.compacted && !config.deletes, "the topic's config has come to its log");
+    let mut log: Log = partition.log.clone();
+    let mut append = |keys: &[Option<&[u8]>]| {
+        let mut batch = BatchBuilder::new();
+        for key in keys {
+            let record = NewRecord { timestamp_ms: 1, key: *key, value: None, ..NewRecord::default() };
+            batch.append(&record);
+        }
+        let bytes = batch.finish(None).into_bytes();
+        let appended = log.append_as_leader(Time::ZERO, bytes, LeaderEpoch(0), Origin::Client, config);
+        (appended.as_ref().err().map(AppendError::code), log.log_end_offset())
+    };
+    let refused = (Some(ErrorCode::InvalidRecord), Offset(0));
+    assert_eq!(append(&[Some(b"a"), None, Some(b"b")]), refused, "R-LOG-20, R-LOG-22");
+    assert_eq!(append(&[Some(b"a"), Some(b"b")]), (None, Offset(2)), "a null value is a tombstone");
+}
+
+#[test]
+fn a_13_the_active_segment_keeps_what_a_closed_one_would_not() {
+    let mut c = compacted(&[], &[("min.cleanable.dirty.ratio", "0.01")]);
+    keyed(&mut c, &["k=v1", "k=v2"]);
+    send_keyed(&mut c, &["k=v1", "k=v2"]);
+    c.run_ms(1_000);
+    write(&mut c, &[("k", Some("v3"))]);
+    c.run_ms(20_000);
+    assert_eq!(c.records(1, "t-0"), "1 k=v2, 2 k=v3", "R-LOG-40");
+    let log = &c.partition(1, "t-0").expect("it leads").log;
+    assert_eq!(log.log_end_offset() - log.log_start_offset(), 3, "R-LOG-43: two records in three offsets");
+    assert_eq!(log.last_stable_offset(), Offset(3));
+}
+
+#[test]
+fn vector_16_compaction_tombstone() {
+    let broker = [("log.cleaner.backoff.ms", "500")];
+    let topic = [
+        ("delete.retention.ms", "4000"),
+        ("min.cleanable.dirty.ratio", "0.01"),
+        ("min.compaction.lag.ms", "0"),
+    ];
+    let mut c = compacted(&broker, &topic);
+    let keys = ["a=1", "b=1", "a=2", "c=1", "b", "a=3"];
+    keyed(&mut c, &[&keys[..], &["roll=1", "roll=2"]].concat());
+    let start_ms = c.now_ms() - 600;
+    let until = |c: &mut Cluster, at_ms: i64| c.run_ms(start_ms + at_ms - c.now_ms());
+    send_keyed(&mut c, &keys);
+    until(&mut c, 2_100);
+    send_keyed(&mut c, &["roll=1"]);
+    assert_eq!(c.records(1, "t-0"), "0 a=1, 1 b=1, 2 a=2, 3 c=1, 4 b, 5 a=3, 6 roll=1", "R-LOG-4");
+    for at_ms in [3_700, 5_800, 7_800, 16_000] {
+        until(&mut c, at_ms);
+        assert_eq!(c.records(1, "t-0"), "3 c=1, 4 b, 5 a=3, 6 roll=1", "at {at_ms} ms");
+    }
+    until(&mut c, 17_000);
+    send_keyed(&mut c, &["roll=2"]);
+    assert_eq!(c.records(1, "t-0"), "3 c=1, 4 b, 5 a=3, 6 roll=1, 7 roll=2");
+    until(&mut c, 20_100);
+    assert_eq!(c.records(1, "t-0"), "3 c=1, 5 a=3, 6 roll=1, 7 roll=2", "R-LOG-42");
+    let log = &c.partition(1, "t-0").expect("it leads").log;
+    assert_eq!((log.log_start_offset(), log.high_watermark()), (Offset(0), Offset(8)), "earliest 0, end 8");
+}
+
+#[test]
+fn the_filthiest_log_is_cleaned_first_one_a_pass_and_none_when_the_cleaner_is_off() {
+    let cleaned = |enabled: &str| {
+        let broker = [("log.cleaner.enable", enabled), ("log.cleaner.backoff.ms", "30000")];
+        let mut c = compacted(&broker, &[("min.cleanable.dirty.ratio", "0.01")]);
+        let pairs =
+            [("cleanup.policy", "compact"), ("segment.ms", "500"), ("min.cleanable.dirty.ratio", "0.01")];
+        c = c.topic("u", 1, 3, &pairs);
+        for topic in ["t", "u"] {
+            c.record(topic, "k", Some("1"), None);
+            c.run_ms(600);
+            c.record(topic, "k", Some("2"), None);
+        }
+        c.run_ms(31_000 - c.now_ms());
+        for (topic, records) in [("t", 1), ("u", 3)] {
+            for _ in 0..records {
+                c.record(topic, "k", Some("{n}"), None);
+            }
+            c.run_ms(600);
+            c.record(topic, "k", Some("last"), None);
+        }
+        c.run_ms(61_000 - c.now_ms());
+        let clean = |event: &Event| match event {
+            Event::LogCleaned { tp, leader: true, from, .. } => Some(format!("{tp} from {from}")),
+            _ => None,
+        };
+        c.events().filter_map(clean).collect::<Vec<_>>()
+    };
+    assert_eq!(cleaned("true"), ["t-0 from 0", "u-0 from 0", "u-0 from 1", "t-0 from 1"], "R-LOG-39");
+    assert_eq!(cleaned("false"), [""; 0]);
+}
+
+#[test]
+fn a_compacted_log_with_retention_loses_old_segments_too_r_log_47() {
+    let topic = [("cleanup.policy", "compact,delete"), ("segment.ms", "500"), ("retention.ms", "20000")];
+    let mut c = cluster(3).topic("t", 1, 3, &topic);
+    write(&mut c, &[("a", Some("1"))]);
+    c.run_ms(1_000);
+    write(&mut c, &[("b", Some("1"))]);
+    c.run_ms(10_000);
+    assert_eq!(c.records(1, "t-0"), "0 a=1, 1 b=1");
+    c.run_ms(40_000);
+    assert_eq!(c.records(1, "t-0"), "", "the last value of a key goes with its segment");
+    assert!(c.extents("t-0").starts_with("1:2..2 [2]"), "{}", c.extents("t-0"));
+}

@@ -1,0 +1,216 @@
+//! Old records go by age and size, whole segments at a time. EX-30, case A14, and runs of vector 16.
+
+use glassbroker::kafka::event::{Event, LogStartReason};
+use glassbroker::kafka::types::{BrokerId, Offset};
+use glassbroker::sim::{Command, Target, WorldConfig};
+
+use crate::dsl::{Cluster, cluster, cluster_with, config, tp};
+
+/// Three brokers that look at their logs every second from the thirtieth on, and a topic with one partition.
+fn every_second(pairs: &[(&str, &str)]) -> Cluster {
+    let broker_config = config(&[("log.retention.check.interval.ms", "1000")]);
+    cluster_with(3, WorldConfig { broker_config, ..WorldConfig::default() }).topic("t", 1, 3, pairs)
+}
+
+/// Writes records in batches of 100 bytes each: 61 of the batch, 10 of the record and 29 of its value.
+fn hundreds(c: &mut Cluster, records: i32) {
+    for _ in 0..records {
+        c.record("t", "key", Some("{n}"), Some(29));
+    }
+}
+
+fn starts_moved(c: &Cluster) -> Vec<(i32, bool, i64, i64, LogStartReason)> {
+    let moved = |event: &Event| match event {
+        Event::LogStartMoved { broker, leader, from, to, reason, .. } => {
+            Some((broker.0, *leader, from.0, to.0, *reason))
+        }
+        _ => None,
+    };
+    c.events().filter_map(moved).collect()
+}
+
+#[test]
+fn ex_30_by_size_the_oldest_segments_go_while_enough_is_left_r_log_34() {
+    let pairs = [("internal.segment.bytes", "200"), ("retention.bytes", "600")];
+    let mut c = every_second(&pairs);
+    hundreds(&mut c, 9);
+    assert!(c.now_ms() < 30_000);
+    c.run_ms(1_000);
+    assert_eq!(
+        c.extents("t-0").split(" 2:").next(),
+        Some("1:0..9 [0 2 4 6 8]"),
+        "200, 200, 200, 200, 100 bytes"
+    );
+    c.run_ms(31_000 - c.now_ms());
+    assert_eq!(c.extents("t-0"), "1:2..9 [2 4 6 8] 2:2..9 [2 4 6 8] 3:2..9 [2 4 6 8]", "R-LOG-36, R-REPL-17");
+    let size = LogStartReason::Size { retention_bytes: 600 };
+    let moved = starts_moved(&c);
+    assert_eq!(moved.len(), 3, "{moved:?}");
+    assert!(moved.contains(&(1, true, 0, 2, size)) && moved.contains(&(2, false, 0, 2, size)), "{moved:?}");
+}
+
+#[test]
+fn a_14_the_first_look_is_after_thirty_seconds_and_the_next_five_minutes_later_and_the_active_segment_goes_too()
+ {
+    let mut c = cluster(3).topic("t", 1, 3, &[("retention.ms", "60000")]);
+    c.run_ms(9_000 - c.now_ms());
+    hundreds(&mut c, 3);
+    assert!((9_000..12_000).contains(&c.now_ms()));
+    let whole = "1:0..3 [0] 2:0..3 [0] 3:0..3 [0]";
+    for (until_ms, why) in [(31_000, "20 s old: kept"), (71_000, "nobody looks"), (329_000, "nobody looks")] {
+        c.run_ms(until_ms - c.now_ms());
+        assert_eq!(c.extents("t-0"), whole, "{why}");
+    }
+    c.run_ms(2_000);
+    assert_eq!(c.extents("t-0"), "1:3..3 [3] 2:3..3 [3] 3:3..3 [3]", "R-LOG-33, R-LOG-35");
+    assert_eq!(c.replicas("t-0"), "1:3/3 2:3/3 3:3/3");
+    hundreds(&mut c, 1);
+    assert_eq!(c.records(1, "t-0"), "3 key=1", "the next record gets the next offset");
+}
+
+#[test]
+fn a_partition_under_its_minimum_of_replicas_deletes_nothing_above_the_high_watermark_r_log_32() {
+    let mut c = every_second(&[("retention.ms", "5000"), ("min.insync.replicas", "2")]);
+    c.producer("p", "t", "100/s", &[("acks", "1"), ("enable.idempotence", "false")]);
+    c.kill(2);
+    c.kill(3);
+    c.until("only broker 1 is in sync", 15_000, |c| c.registration("t-0") == "1 e0 isr[1]");
+    c.send("p", 3);
+    c.run_ms(60_000);
+    assert_eq!(c.extents("t-0"), "1:0..3 [0]");
+    c.start(2);
+    c.run_ms(30_000);
+    assert_eq!(c.extents("t-0"), "1:3..3 [3] 2:3..3 [3]", "committed, and then deleted");
+}
+
+#[test]
+fn vector_16_retention_by_time() {
+    let mut c = every_second(&[("retention.ms", "3000"), ("segment.ms", "1000")]);
+    c.run_ms(32_000 - c.now_ms());
+    let start_ms = c.now_ms();
+    let until = |c: &mut Cluster, at_ms: i64| c.run_ms(start_ms + at_ms - c.now_ms());
+    c.producer("a", "t", "1000/s", &[("acks", "all")]);
+    until(&mut c, 700);
+    c.send("a", 3);
+    until(&mut c, 1_000);
+    assert_eq!(c.extents("t-0").split(" [").next(), Some("1:0..3"));
+    until(&mut c, 2_800);
+    c.send("a", 2);
+    until(&mut c, 3_000);
+    assert!(c.extents("t-0").starts_with("1:0..5 [0 3]"), "R-LOG-9: {}", c.extents("t-0"));
+    until(&mut c, 5_300);
+    assert_eq!(
+        c.extents("t-0"),
+        "1:3..5 [3] 2:3..5 [3] 3:3..5 [3]",
+        "R-LOG-35: earliest 3, high watermark 5"
+    );
+    until(&mut c, 9_300);
+    assert_eq!(c.extents("t-0"), "1:5..5 [5] 2:5..5 [5] 3:5..5 [5]", "earliest 5, high watermark 5");
+    let log = &c.partition(1, "t-0").expect("it leads").log;
+    let read = |from: i64| log.read(Offset(from), log.high_watermark(), 1_000, true);
+    assert_eq!(read(5).expect("it is the end").records.len(), 0, "a read from 5 finds nothing");
+    assert_eq!(read(0).expect_err("it is below the start").name(), "OFFSET_OUT_OF_RANGE");
+    let reasons: Vec<_> = starts_moved(&c).into_iter().filter(|moved| moved.1).map(|moved| moved.4).collect();
+    assert_eq!(reasons, [LogStartReason::Time { retention_ms: 3_000 }; 2]);
+}
+
+#[test]
+fn a_consumer_that_fell_behind_the_log_start_goes_where_its_reset_says_r_cons_13() {
+    for (reset, to) in [("earliest", 3), ("latest", 4)] {
+        let mut c = every_second(&[("retention.ms", "5000"), ("segment.ms", "1000")]);
+        c.consumer("reader", "g", &["t"], &["poll"], &[("auto.offset.reset", reset)]);
+        c.until("it reads", 20_000, |c| {
+            c.consumer_state("reader").subscription().position(&tp("t-0")).is_some()
+        });
+        c.run_ms(1_000);
+        c.give(Command::Freeze(Target::Client("reader".into())));
+        hundreds(&mut c, 3);
+        c.run_ms(45_000 - c.now_ms());
+        c.record("t", "key", Some("late"), None);
+        c.run_ms(3_000);
+        assert!(c.extents("t-0").starts_with("1:3..4 [3]"), "{}", c.extents("t-0"));
+        c.give(Command::Thaw(Target::Client("reader".into())));
+        let out_of_range = c.until_event("its position is out of range", 60_000, |event| {
+            matches!(event, Event::PositionOutOfRange { .. })
+        });
+        let set_to = c.until_event(
+            "it is reset",
+            5_000,
+            |event| matches!(event, Event::PositionSet { offset, .. } if *offset == Offset(to)),
+        );
+        assert!(set_to >= out_of_range, "{reset}");
+    }
+}
+
+#[test]
+fn a_follower_that_missed_the_deletion_begins_where_its_leaders_log_does_r_repl_37() {
+    let mut c = every_second(&[("retention.ms", "5000"), ("segment.ms", "1000")]);
+    hundreds(&mut c, 2);
+    c.kill(3);
+    c.until("broker 3 is out", 15_000, |c| c.registration("t-0") == "1 e0 isr[1,2]");
+    hundreds(&mut c, 3);
+    c.run_ms(40_000 - c.now_ms());
+    c.record("t", "key", Some("late"), None);
+    assert!(c.extents("t-0").starts_with("1:5..6 [5]"), "{}", c.extents("t-0"));
+    c.start(3);
+    c.until("broker 3 is back", 30_000, |c| c.registration("t-0") == "1 e0 isr[1,2,3]");
+    assert!(c.extents("t-0").ends_with("3:5..6 [5]"), "{}", c.extents("t-0"));
+    assert!(starts_moved(&c).contains(&(3, false, 0, 5, LogStartReason::Leader)));
+    c.kill(1);
+    c.until("another leads", 20_000, |c| !c.registration("t-0").starts_with("1 "));
+    hundreds(&mut c, 1);
+    c.run_ms(1_000);
+    let ends: Vec<i64> =
+        [2, 3].map(|id| c.partition(id, "t-0").expect("a replica").log.log_end_offset().0).into();
+    assert_eq!(ends, [7, 7]);
+}
+
+#[test]
+fn a_producer_learns_the_log_start_from_each_answer_r_log_30() {
+    use glassbroker::kafka::protocol::Response;
+    use glassbroker::sim::Packet;
+
+    let mut c = every_second(&[("retention.ms", "5000"), ("segment.ms", "1000")]);
+    hundreds(&mut c, 3);
+    c.run_ms(45_000 - c.now_ms());
+    assert!(c.extents("t-0").starts_with("1:3..3"));
+    c.producer("p", "t", "100/s", &[("acks", "1"), ("enable.idempotence", "false")]);
+    c.send("p", 1);
+    let told = |c: &Cluster| {
+        c.world.flights().find_map(|flight| match flight.packet {
+            Packet::Response { response, .. } => match &*response {
+                Response::Produce(answer) => {
+                    Some(answer.responses[0].partition_responses[0].log_start_offset)
+                }
+                _ => None,
+            },
+            _ => None,
+        })
+    };
+    c.until("the answer is under way", 1_000, |c| told(c).is_some());
+    assert_eq!(told(&c), Some(3));
+    assert_eq!(c.partition(1, "t-0").map(|partition| partition.log.log_start_offset()), Some(Offset(3)));
+    assert!(c.world.broker(BrokerId(1)).is_some());
+}
+
+#[test]
+fn a_producer_that_was_silent_for_long_is_forgotten_r_prod_28() {
+    let broker_config = config(&[
+        ("producer.id.expiration.ms", "60000"),
+        ("producer.id.expiration.check.interval.ms", "30000"),
+    ]);
+    let mut c =
+        cluster_with(3, WorldConfig { broker_config, ..WorldConfig::default() }).topic("t", 1, 3, &[]);
+    c.producer("p", "t", "100/s", &[]);
+    c.send("p", 3);
+    c.run_ms(2_000);
+    let known = |c: &Cluster| {
+        let count = |id| c.partition(id, "t-0").map(|partition| partition.log.producers().iter().count());
+        [count(1), count(2), count(3)]
+    };
+    assert_eq!(known(&c), [Some(1); 3], "followers know it too");
+    c.run_ms(59_000 - c.now_ms());
+    assert_eq!(known(&c), [Some(1); 3]);
+    c.run_ms(91_000 - c.now_ms());
+    assert_eq!(known(&c), [Some(0); 3]);
+}
