@@ -84,7 +84,7 @@ fn recorded_segments_come_out_as_kafkas() {
     check("08e_segments_retention.json");
 }
 
-/// R-REPL-4, 8, 9, 11, 19, 24, 31.
+/// R-REPL-4, 19, 24, 31.
 #[test]
 fn recorded_replication_come_out_as_kafkas() {
     check("12_replication_isr_hw.json");

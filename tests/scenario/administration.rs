@@ -2,9 +2,9 @@
 
 use glassbroker::kafka::controller::elections::ElectionType;
 use glassbroker::kafka::event::{ChangeReason, Event, TruncationReason};
-use glassbroker::kafka::protocol::ErrorCode;
+use glassbroker::kafka::protocol::{ErrorCode, Response};
 use glassbroker::kafka::types::{BrokerId, Offset};
-use glassbroker::sim::Command;
+use glassbroker::sim::{Command, Packet};
 
 use crate::dsl::{Cluster, cluster, config, ids, tp};
 
@@ -232,6 +232,17 @@ fn ex_11_a_reassignment_ends_when_all_new_replicas_are_in_sync() {
             if *replicas == ids(&[3, 4]) && adding.is_empty())
     });
     assert_eq!(c.registration("t-0"), "3 e1 isr[3,4]", "R-REPL-25, 59");
+    c.until("broker 1 is told that another leads", 100, |c| {
+        c.world.flights().any(|flight| match &flight.packet {
+            Packet::Response { response, .. } => match &**response {
+                Response::AlterPartition(answer) => {
+                    answer.topics[0].partitions[0].error_code == ErrorCode::NewLeaderElected.code()
+                }
+                _ => false,
+            },
+            _ => false,
+        })
+    });
     c.run_ms(2_000);
     assert_eq!(c.replicas("t-0"), "3:20/20 4:20/20", "the old replicas are deleted\n{}", c.report());
     c.send("p", 5);

@@ -5,8 +5,7 @@ use glassbroker::kafka::effects::Channel;
 use glassbroker::kafka::event::Event;
 use glassbroker::kafka::protocol::Request;
 use glassbroker::kafka::types::{BrokerId, ControllerId, LeaderEpoch, NodeId, Offset};
-use glassbroker::sim::network::Packet;
-use glassbroker::sim::{Command, Target};
+use glassbroker::sim::{Command, Packet, Target};
 use kafka_protocol::messages::FetchRequest;
 
 use crate::dsl::{Cluster, cluster, config, ids, tp};

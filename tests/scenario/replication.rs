@@ -34,6 +34,9 @@ fn ten_records(pairs: &[(&str, &str)]) -> Cluster {
 #[test]
 fn ex_1_the_high_watermark_moves_when_the_slowest_in_sync_follower_asks_for_more() {
     let mut c = ten_records(&[("min.insync.replicas", "2")]);
+    c.consumer("reader", "g", &["t"], &["poll"], &[("auto.offset.reset", "earliest")]);
+    c.until("the reader waits for the next record", 20_000, |c| position(c) == Some(10));
+    c.run_ms(2_000);
     c.send("p", 1);
     let seen = pictures(&mut c, "t-0", 1_000);
     // R-REPL-9, 12, 15, 16: followers hear of the new high watermark one fetch later than the leader knows it.
@@ -67,6 +70,9 @@ fn ex_1_the_high_watermark_moves_when_the_slowest_in_sync_follower_asks_for_more
     let acked = c.time_of("ack of offset 10", |event| {
         matches!(event, Event::BatchAcknowledged { base_offset: Offset(10), .. })
     });
+    let visible =
+        c.time_of("offset 10 is read", |event| matches!(event, Event::Polled { from: Offset(10), .. }));
+    assert!(visible > advanced, "R-LOG-25: a consumer reads below the high watermark");
     assert!(acked > advanced, "R-REPL-29: acks=all answers when the high watermark has passed the record");
 }
 
@@ -160,6 +166,7 @@ fn position(c: &Cluster) -> Option<i64> {
     c.consumer_state("reader").subscription().position(&tp("t-0")).map(|position| position.offset.0)
 }
 
+/// R-REPL-8.
 #[test]
 fn ex_5_an_acks_1_record_that_no_follower_had_is_lost_with_its_leader() {
     let mut c = cluster(2).topic("t", 1, 2, &[]);
@@ -196,7 +203,7 @@ fn ex_5_an_acks_1_record_that_no_follower_had_is_lost_with_its_leader() {
 }
 
 /// R-REPL-36.
-/// R-REPL-35.
+/// R-REPL-35, R-REPL-8.
 #[test]
 fn ex_6_truncation_keeps_what_the_new_leader_has_even_above_the_high_watermark() {
     let mut c = cluster(3).topic("t", 1, 3, &[]);
@@ -229,6 +236,8 @@ fn ex_6_truncation_keeps_what_the_new_leader_has_even_above_the_high_watermark()
         _ => None,
     });
     assert_eq!(cut, Some((Offset(105), Offset(103))));
+    let third = c.events().any(|event| matches!(event, Event::Truncated { broker: BrokerId(3), .. }));
+    assert!(!third, "R-REPL-35: broker 3 goes on at its log end");
     assert_eq!(c.replicas("t-0"), "1:105/105 2:105/105 3:105/105");
     assert_eq!(c.values(1, "t-0", 101), c.values(2, "t-0", 101));
     assert_eq!(c.values(1, "t-0", 101)[..2], survivors[..]);
