@@ -5,6 +5,7 @@
 
 pub mod rules;
 pub mod types;
+pub mod topic_name;
 pub mod time;
 pub mod random;
 pub mod protocol;

@@ -59,6 +59,9 @@ newtype!(
     ProducerEpoch(i16)
 );
 
+/// `cluster.id`: every cluster here has the same.
+pub const CLUSTER_ID: &str = "glassbroker";
+
 impl BrokerId {
     /// NO_LEADER.
     pub const NONE: BrokerId = BrokerId(-1);

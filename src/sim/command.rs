@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::client::consumer::ConsumerSpec;
 use crate::client::producer::ProducerSpec;
+use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, Topic, TopicPartition};
@@ -85,6 +86,14 @@ pub enum Command {
         key: String,
         value: Option<String>,
     },
+    /// A config of one running broker, or the default of all; `None` deletes the value.
+    SetBrokerConfig {
+        broker: Option<BrokerId>,
+        key: String,
+        value: Option<String>,
+    },
+    /// What configs a topic, a broker or the cluster was given.
+    Describe(Resource),
 }
 
 /// Why a command was not carried out.

@@ -9,7 +9,8 @@ use super::world::{ADMIN, Entry, World};
 use crate::client::admin::Operation;
 use crate::client::consumer::Consumer;
 use crate::client::producer::Producer;
-use crate::kafka::config::TOPIC_NOT_MODELLED;
+use crate::kafka::config::{TOPIC_NOT_MODELLED, broker_key, has_effect_on_brokers};
+use crate::kafka::controller::configs::Resource;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::{Act, Event};
 use crate::kafka::protocol::ErrorCode;
@@ -47,6 +48,14 @@ impl World {
             Command::Crash(name) => self.check_alive(&Target::Client(name.clone()), "has ended"),
             Command::CreateTopic { config, .. } => config.keys().try_for_each(|key| check_has_effect(key)),
             Command::SetTopicConfig { key, .. } => check_has_effect(key),
+            Command::SetBrokerConfig { broker, key, .. } => {
+                broker.map_or(Ok(()), |broker| self.find(&Target::Broker(broker)).map(|_| ()))?;
+                check_broker_config(key)
+            }
+            Command::Describe(Resource::Broker(Some(broker))) => {
+                self.find(&Target::Broker(*broker)).map(|_| ())
+            }
+            Command::Describe(_) => Ok(()),
             Command::AddPartitions { .. }
             | Command::DeleteTopic(_)
             | Command::ElectLeader { .. }
@@ -145,6 +154,10 @@ impl World {
             Command::SetTopicConfig { topic, key, value } => {
                 self.administrate(text, Operation::AlterTopicConfig { topic, key, value });
             }
+            Command::SetBrokerConfig { broker, key, value } => {
+                self.administrate(text, Operation::AlterBrokerConfig { broker, key, value });
+            }
+            Command::Describe(resource) => self.administrate(text, Operation::DescribeConfigs(resource)),
             Command::AddPartitions { topic, count } => {
                 self.administrate(text, Operation::AddPartitions { topic, count });
             }
@@ -342,6 +355,15 @@ fn check_has_effect(key: &str) -> Result<(), Refusal> {
     match TOPIC_NOT_MODELLED.iter().find(|known| known.name == key) {
         Some(_) => Err(refuse(format!("{key} is a config of Kafka that has no effect here yet"))),
         None => Ok(()),
+    }
+}
+
+/// Kafka's brokers keep a config that nobody knows, for plugins that might. Here it would only be a typing error.
+fn check_broker_config(key: &str) -> Result<(), Refusal> {
+    match broker_key(key) {
+        Some(_) if has_effect_on_brokers(key) => Ok(()),
+        Some(_) => Err(refuse(format!("{key} is a config of Kafka that has no effect here yet"))),
+        None => Err(refuse(format!("{key} is no config of Kafka's brokers"))),
     }
 }
 

@@ -111,13 +111,20 @@ pub fn create_topic(new: &NewTopic) -> String {
     text
 }
 
+/// What configs `broker 2` or `cluster` was given.
+pub fn describe(what: &str) -> String {
+    format!("describe {what}")
+}
+
 /// Lines that would be understood now, offered while a person types.
 pub fn suggestions(model: &Model) -> Vec<String> {
     let mut lines = Vec::new();
     for broker in model.brokers.iter() {
         let target = format!("broker {}", broker.id);
         lines.extend([kill(&target), stop(&target), start(&target), freeze(&target), thaw(&target)]);
+        lines.push(describe(&target));
     }
+    lines.push(describe("cluster"));
     lines.push(add_broker(model));
     for producer in model.producers.iter() {
         lines.extend([pause(&producer.name), resume(&producer.name), crash(&producer.name)]);

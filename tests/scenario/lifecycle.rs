@@ -97,7 +97,11 @@ fn the_min_insync_replicas_of_the_servers_files_becomes_the_cluster_s() {
     let c = cluster_with(3, WorldConfig { broker_config, ..WorldConfig::default() });
     let mut c = c.topic("plain", 1, 3, &[]).topic("own", 1, 3, &[("min.insync.replicas", "1")]);
     let min_isr = |c: &Cluster, name: &str| {
-        c.world.active_controller().expect("a controller").image().effective_min_isr(&tp(name).topic)
+        c.world
+            .active_controller()
+            .expect("a controller")
+            .image()
+            .effective_min_isr(&tp(name).topic, c.world.broker_config())
     };
     assert_eq!((min_isr(&c, "plain-0"), min_isr(&c, "own-0")), (2, 1), "R-LOG-53, R-REPL-48");
     c.give(Command::SetTopicConfig { topic: "own".into(), key: "min.insync.replicas".into(), value: None });

@@ -8,6 +8,7 @@ mod administration;
 mod availability;
 mod bad_input;
 mod compaction;
+mod configs;
 mod connections;
 mod coordinators;
 mod delivery;

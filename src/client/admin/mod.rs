@@ -141,10 +141,10 @@ impl AdminClient {
             let message = format!("timed out after {} attempt(s)", call.tries);
             return self.finish(now, Err((ErrorCode::RequestTimedOut, message)), fx);
         }
-        let waits_until = call.not_before;
-        if !call.in_flight && waits_until <= now {
+        if !call.in_flight && call.not_before <= now {
             self.try_to_send(now, deadline, fx);
         }
+        let waits_until = self.calls.front().map_or(now, |call| call.not_before);
         let metadata_at = self.metadata.maybe_refresh(now, &mut self.network, Context::Metadata, fx);
         let moments = [Some(waits_until), Some(deadline), metadata_at];
         if let Some(at) = moments.into_iter().flatten().filter(|at| *at > now).min() {
@@ -152,9 +152,15 @@ impl AdminClient {
         }
     }
 
-    /// Any broker will do: it passes the request on to the controller.
+    /// Mostly any broker will do: it passes the request on to the controller.
     fn try_to_send(&mut self, now: Time, deadline: Time, fx: Fx<'_>) {
-        let Some(node) = self.metadata.least_loaded(now, &self.network) else { return };
+        let only = self.calls.front().and_then(|call| call.operation.node());
+        let node = match only {
+            None => self.metadata.least_loaded(now, &self.network),
+            Some(broker) if self.metadata.nodes().contains(&broker) => Some(broker),
+            Some(_) => return self.wait_for_node(now),
+        };
+        let Some(node) = node else { return };
         if !self.network.ready(now, main_peer(node), fx) {
             return;
         }
@@ -165,6 +171,14 @@ impl AdminClient {
         self.network.send(now, main_peer(node), request, Context::Operation, timeout_ms, fx);
     }
 
+    /// The one broker that could do it is not part of the cluster, for all that is known.
+    fn wait_for_node(&mut self, now: Time) {
+        if let Some(call) = self.calls.front_mut() {
+            call.not_before = now.plus_ms(self.config.retry_backoff.after(0, &mut self.random).max(1));
+        }
+        self.metadata.request_update();
+    }
+
     fn on_answer(&mut self, now: Time, context: Context, response: &Response, fx: Fx<'_>) {
         let (error, message) = match (context, response) {
             (Context::Metadata, Response::Metadata(answer)) => return self.metadata.on_response(now, answer),
@@ -172,7 +186,13 @@ impl AdminClient {
             (context, response) => panic!("{:?} answers {context:?}", response.api()),
         };
         match error {
-            ErrorCode::None => self.finish(now, Ok(()), fx),
+            ErrorCode::None => {
+                let call = self.calls.front();
+                if let Some(findings) = call.and_then(|call| call.operation.findings(response)) {
+                    fx.event(findings);
+                }
+                self.finish(now, Ok(()), fx);
+            }
             // The only error that `KafkaAdminClient` itself tries again; the others are for the person to judge.
             ErrorCode::NotController => self.retry(now),
             error => self.finish(now, Err((error, message)), fx),
@@ -235,8 +255,9 @@ mod tests {
 
     use kafka_protocol::messages::IncrementalAlterConfigsRequest;
 
-    use super::operation::{CONFIG_DELETE, CONFIG_SET, wire};
+    use super::operation::wire;
     use super::*;
+    use crate::kafka::controller::configs::Op;
     use crate::kafka::effects::{Effect, Peer};
     use crate::kafka::protocol::{Request, strict};
 
@@ -386,8 +407,8 @@ mod tests {
             let config = &request.resources[0].configs[0];
             (config.config_operation, config.value.as_ref().map(ToString::to_string))
         };
-        assert_eq!(config(set), (CONFIG_SET, Some("1".to_owned())));
-        assert_eq!(config(unset), (CONFIG_DELETE, None));
+        assert_eq!(config(set), (Op::Set.code(), Some("1".to_owned())));
+        assert_eq!(config(unset), (Op::Delete.code(), None));
         assert_eq!(bench.admin.last_outcome(), Some(&("unset".to_owned(), Ok(()))));
         assert!(bench.refusals.is_empty() && bench.admin.pending() == 0);
     }

@@ -8,15 +8,19 @@ use kafka_protocol::messages::alter_partition_reassignments_request::{
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
+use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::elect_leaders_request::TopicPartitions;
 use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use kafka_protocol::messages::{
     AlterPartitionReassignmentsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest,
-    ElectLeadersRequest, ElectLeadersResponse, IncrementalAlterConfigsRequest, TopicName,
+    DescribeConfigsRequest, DescribeConfigsResponse, ElectLeadersRequest, ElectLeadersResponse,
+    IncrementalAlterConfigsRequest, TopicName,
 };
 use kafka_protocol::protocol::StrBytes;
 
+use crate::kafka::controller::configs::{self, ConfigSource, Op, Resource};
 use crate::kafka::controller::elections::ElectionType;
+use crate::kafka::event::Event;
 use crate::kafka::protocol::{ErrorCode, Request, Response};
 use crate::kafka::types::{BrokerId, Topic, TopicPartition};
 
@@ -34,6 +38,13 @@ pub enum Operation {
         key: String,
         value: Option<String>,
     },
+    /// As for a topic, of one broker, or with `None` of all brokers by default.
+    AlterBrokerConfig {
+        broker: Option<BrokerId>,
+        key: String,
+        value: Option<String>,
+    },
+    DescribeConfigs(Resource),
     AddPartitions {
         topic: Topic,
         count: i32,
@@ -51,12 +62,27 @@ pub enum Operation {
     },
 }
 
-/// Kafka's codes for what `IncrementalAlterConfigs` is about and what it does.
-const RESOURCE_TOPIC: i8 = 2;
-pub(super) const CONFIG_SET: i8 = 0;
-pub(super) const CONFIG_DELETE: i8 = 1;
-
 impl Operation {
+    /// The only broker that can do it; `None` if any can.
+    pub(super) fn node(&self) -> Option<BrokerId> {
+        match self {
+            Operation::AlterBrokerConfig { broker, .. } => *broker,
+            Operation::DescribeConfigs(Resource::Broker(broker)) => *broker,
+            _ => None,
+        }
+    }
+
+    /// What an answer without an error tells a person.
+    pub(super) fn findings(&self, response: &Response) -> Option<Event> {
+        match (self, response) {
+            (Operation::DescribeConfigs(resource), Response::DescribeConfigs(answer)) => {
+                let configs = own_configs(resource, answer);
+                Some(Event::ConfigsDescribed { resource: resource.clone(), configs })
+            }
+            _ => None,
+        }
+    }
+
     pub(super) fn request(&self, timeout_ms: i32) -> Request {
         match self {
             Operation::CreateTopic { topic, partitions, replication_factor, configs } => {
@@ -71,15 +97,21 @@ impl Operation {
                 CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(timeout_ms).into()
             }
             Operation::AlterTopicConfig { topic, key, value } => {
-                let config = AlterableConfig::default()
-                    .with_name(wire(key))
-                    .with_config_operation(if value.is_some() { CONFIG_SET } else { CONFIG_DELETE })
-                    .with_value(value.as_deref().map(wire));
-                let resource = AlterConfigsResource::default()
-                    .with_resource_type(RESOURCE_TOPIC)
-                    .with_resource_name(topic.to_wire())
-                    .with_configs(vec![config]);
-                IncrementalAlterConfigsRequest::default().with_resources(vec![resource]).into()
+                alteration((configs::TOPIC, topic.to_wire()), key, value.as_deref())
+            }
+            Operation::AlterBrokerConfig { broker, key, value } => {
+                alteration(wire_resource(&Resource::Broker(*broker)), key, value.as_deref())
+            }
+            Operation::DescribeConfigs(resource) => {
+                let (resource_type, name) = wire_resource(resource);
+                let resource = DescribeConfigsResource::default()
+                    .with_resource_type(resource_type)
+                    .with_resource_name(name)
+                    .with_configuration_keys(None);
+                DescribeConfigsRequest::default()
+                    .with_resources(vec![resource])
+                    .with_include_synonyms(true)
+                    .into()
             }
             Operation::AddPartitions { topic, count } => {
                 let topic = CreatePartitionsTopic::default()
@@ -120,6 +152,41 @@ impl Operation {
     }
 }
 
+fn wire_resource(resource: &Resource) -> (i8, StrBytes) {
+    match resource {
+        Resource::Topic(topic) => (configs::TOPIC, topic.to_wire()),
+        Resource::Broker(broker) => {
+            (configs::BROKER, wire(&broker.map(|id| id.to_string()).unwrap_or_default()))
+        }
+    }
+}
+
+fn alteration((resource_type, name): (i8, StrBytes), key: &str, value: Option<&str>) -> Request {
+    let op = if value.is_some() { Op::Set } else { Op::Delete };
+    let config = AlterableConfig::default()
+        .with_name(wire(key))
+        .with_config_operation(op.code())
+        .with_value(value.map(wire));
+    let resource = AlterConfigsResource::default()
+        .with_resource_type(resource_type)
+        .with_resource_name(name)
+        .with_configs(vec![config]);
+    IncrementalAlterConfigsRequest::default().with_resources(vec![resource]).into()
+}
+
+/// The configs that the resource itself was given: what `kafka-configs.sh --describe` prints.
+fn own_configs(resource: &Resource, answer: &DescribeConfigsResponse) -> Vec<(String, String)> {
+    let source = match resource {
+        Resource::Topic(_) => ConfigSource::Topic,
+        Resource::Broker(Some(_)) => ConfigSource::DynamicBroker,
+        Resource::Broker(None) => ConfigSource::DynamicDefault,
+    };
+    let configs = answer.results.iter().flat_map(|result| &result.configs);
+    let own = configs.filter(|config| config.config_source == source.code());
+    own.map(|config| (config.name.to_string(), config.value.as_deref().unwrap_or_default().to_string()))
+        .collect()
+}
+
 pub(super) fn wire(text: &str) -> StrBytes {
     StrBytes::from_string(text.to_owned())
 }
@@ -132,6 +199,9 @@ pub(super) fn outcome(response: &Response) -> (ErrorCode, String) {
         }
         Response::IncrementalAlterConfigs(answer) => {
             first_error(answer.responses.iter().map(|one| (one.error_code, &one.error_message)))
+        }
+        Response::DescribeConfigs(answer) => {
+            first_error(answer.results.iter().map(|one| (one.error_code, &one.error_message)))
         }
         Response::CreatePartitions(answer) => {
             first_error(answer.results.iter().map(|one| (one.error_code, &one.error_message)))

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
+use kafka_protocol::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 use kafka_protocol::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
@@ -15,6 +16,7 @@ use kafka_protocol::messages::{
     MetadataRequest, MetadataResponse,
 };
 
+use super::configs::together;
 use super::process::{Broker, Purpose};
 use super::timer::BrokerTimer;
 use crate::kafka::controller::image::{ClusterImage, PartitionRegistration, TopicImage};
@@ -23,9 +25,10 @@ use crate::kafka::effects::{Channel, Effect, Effects, RequestId};
 use crate::kafka::envelope;
 use crate::kafka::group::partition_for;
 use crate::kafka::protocol::metadata_records::{PORT, host};
-use crate::kafka::protocol::{ErrorCode, Request};
+use crate::kafka::protocol::{ErrorCode, Request, Response};
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, ClientName, Topic, TopicPartition};
+use crate::kafka::topic_name;
+use crate::kafka::types::{BrokerId, CLUSTER_ID, ClientName, Topic, TopicPartition};
 
 pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
 /// Not asked for: the caller's rights on a topic.
@@ -36,6 +39,8 @@ const NO_OPERATIONS: i32 = i32::MIN;
 pub struct Forwarded {
     client: RequestId,
     request: Rc<Request>,
+    /// Parts of the request that this broker has answered itself.
+    settled: Vec<AlterConfigsResourceResponse>,
 }
 
 impl Broker {
@@ -82,7 +87,7 @@ impl Broker {
         let controller = image.brokers.iter().find(|(_, broker)| !broker.fenced).map_or(-1, |(id, _)| id.0);
         MetadataResponse::default()
             .with_brokers(brokers.collect())
-            .with_cluster_id(Some("glassbroker".into()))
+            .with_cluster_id(Some(CLUSTER_ID.into()))
             .with_controller_id(controller.into())
             .with_topics(topics)
     }
@@ -95,7 +100,7 @@ impl Broker {
         allow_creation: bool,
         fx: &mut Effects<BrokerTimer>,
     ) -> ErrorCode {
-        if !is_legal(name.as_str()) {
+        if topic_name::check(name.as_str()).is_err() {
             return ErrorCode::InvalidTopicException;
         }
         if allow_creation && self.config.auto_create_topics {
@@ -123,16 +128,16 @@ impl Broker {
 
     /// Section 10: how `__consumer_offsets` is created.
     fn offsets_topic(&self) -> CreatableTopic {
-        let config = |name: &'static str, value: &'static str| {
+        let config = |name: &'static str, value: String| {
             CreatableTopicConfig::default().with_name(name.into()).with_value(Some(value.into()))
         };
         automatic_topic(&OFFSETS_TOPIC.into())
             .with_num_partitions(self.config.offsets_topic_num_partitions)
             .with_replication_factor(self.config.offsets_topic_replication_factor)
             .with_configs(vec![
-                config("cleanup.policy", "compact"),
-                config("compression.type", "producer"),
-                config("segment.bytes", "104857600"),
+                config("cleanup.policy", "compact".to_string()),
+                config("compression.type", "producer".to_string()),
+                config("segment.bytes", self.config.offsets_topic_segment_bytes.to_string()),
             ])
     }
 
@@ -194,6 +199,19 @@ impl Broker {
         request: Rc<Request>,
         fx: &mut Effects<BrokerTimer>,
     ) {
+        self.forward_rest(now, id, client, request, Vec::new(), fx);
+    }
+
+    /// Passes on what is left of a request of which this broker has settled a part.
+    pub(super) fn forward_rest(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        client: &ClientName,
+        request: Rc<Request>,
+        settled: Vec<AlterConfigsResourceResponse>,
+        fx: &mut Effects<BrokerTimer>,
+    ) {
         let Ok(data) = envelope::seal_request(&request, client, id.correlation) else {
             return fx.push(Effect::Hangup(id));
         };
@@ -201,7 +219,7 @@ impl Broker {
             .with_request_data(data)
             .with_request_principal(Some(bytes::Bytes::from_static(b"User:ANONYMOUS")))
             .with_client_host_address(bytes::Bytes::from_static(&[127, 0, 0, 1]));
-        let purpose = Purpose::Forward(Forwarded { client: id, request });
+        let purpose = Purpose::Forward(Forwarded { client: id, request, settled });
         self.ask_controller(now, Channel::Forwarding, envelope, purpose, fx);
     }
 
@@ -213,6 +231,9 @@ impl Broker {
     ) {
         let data = response.response_data.clone().filter(|_| response.error_code == 0);
         match data.and_then(|data| envelope::open_response(forwarded.request.api(), data).ok()) {
+            Some(Response::IncrementalAlterConfigs(response)) => {
+                fx.respond(forwarded.client, together(&response, &forwarded.settled));
+            }
             Some(response) => fx.respond(forwarded.client, response),
             None => fx.push(Effect::Hangup(forwarded.client)),
         }
@@ -226,7 +247,7 @@ impl Broker {
             }
             Purpose::CreateTopics(names) => self.creating.retain(|name| !names.contains(name)),
             Purpose::AllocateProducerIds => self.producer_ids.refused(),
-            Purpose::Forward(Forwarded { client, request }) => {
+            Purpose::Forward(Forwarded { client, request, .. }) => {
                 match not_controller::refuse(&request, ErrorCode::RequestTimedOut) {
                     Some(response) => fx.respond(client, response),
                     None => fx.push(Effect::Hangup(client)),
@@ -241,11 +262,6 @@ impl Broker {
 fn automatic_topic(name: &Topic) -> CreatableTopic {
     let wire = kafka_protocol::messages::TopicName(name.to_wire());
     CreatableTopic::default().with_name(wire).with_num_partitions(-1).with_replication_factor(-1)
-}
-
-fn is_legal(name: &str) -> bool {
-    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    !name.is_empty() && name != "." && name != ".." && name.len() <= 249 && name.chars().all(legal)
 }
 
 fn missing_topic(error: ErrorCode) -> MetadataResponseTopic {

@@ -13,7 +13,7 @@ use super::timer::BrokerTimer;
 use crate::kafka::effects::{Channel, Effects};
 use crate::kafka::protocol::metadata_records::{PORT, host};
 use crate::kafka::time::Time;
-use crate::kafka::types::BrokerEpoch;
+use crate::kafka::types::{BrokerEpoch, CLUSTER_ID};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BrokerState {
@@ -105,7 +105,7 @@ impl Broker {
             .with_max_supported_version(30);
         BrokerRegistrationRequest::default()
             .with_broker_id(self.id.0.into())
-            .with_cluster_id("glassbroker".into())
+            .with_cluster_id(CLUSTER_ID.into())
             .with_incarnation_id(self.incarnation)
             .with_listeners(vec![listener])
             .with_features(vec![metadata_version])

@@ -1,6 +1,6 @@
 //! Following the metadata log: replay, and hand each change to the part it concerns.
 //!
-//! Mirrors `MetadataLoader` and `BrokerMetadataPublisher` (R-CTRL-1, 8).
+//! Mirrors `MetadataLoader`, `BrokerMetadataPublisher` and `DynamicConfigPublisher` (R-CTRL-1, 8).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -19,9 +19,10 @@ use crate::kafka::types::{Topic, TopicId, TopicPartition};
 struct Delta {
     partitions: BTreeSet<TopicPartition>,
     deleted: BTreeMap<TopicId, Topic>,
-    /// Topics whose effective config may have changed.
+    /// Topics whose own config changed.
     configs: BTreeSet<Topic>,
-    all_configs: bool,
+    /// The configs of some or of all brokers changed.
+    broker_configs: bool,
 }
 
 impl Delta {
@@ -39,7 +40,10 @@ impl Delta {
             MetadataRecord::Config { resource: ConfigResource::Topic, name, .. } => {
                 self.configs.insert(Topic::new(name));
             }
-            MetadataRecord::Config { resource: ConfigResource::Broker, .. } => self.all_configs = true,
+            MetadataRecord::Config { resource: ConfigResource::Broker, .. } => self.broker_configs = true,
+            MetadataRecord::ClearElr { topic } => {
+                self.partitions.extend(image.with_elr(topic.as_ref()));
+            }
             _ => {}
         }
     }
@@ -81,13 +85,20 @@ impl Broker {
         if !delta.deleted.is_empty() {
             self.on_topics_deleted(now, &delta.deleted, fx);
         }
-        if !delta.all_configs && delta.configs.is_empty() {
-            return;
+        if delta.broker_configs {
+            self.reconfigure();
         }
-        let concerned = |tp: &TopicPartition| delta.all_configs || delta.configs.contains(&tp.topic);
-        let here: Vec<_> = self.replicas.partitions().map(|p| p.tp.clone()).filter(concerned).collect();
-        for tp in here {
-            self.with_replicas(now, fx, |replicas, step| replicas.apply_config(&tp, step.image));
+        for topic in &delta.configs {
+            self.replicas.apply_topic_config(topic, &image);
+        }
+    }
+
+    /// What the log says of this broker's configs takes effect (`DynamicBrokerConfig`, R-LOG-53).
+    fn reconfigure(&mut self) {
+        let config = self.image.broker_config(self.id, &self.static_config);
+        if config != *self.config {
+            self.config = Rc::new(config);
+            self.replicas.reconfigure(self.config.clone(), &self.image);
         }
     }
 
@@ -100,6 +111,7 @@ impl Broker {
         };
         let gone: Vec<TopicPartition> =
             self.replicas.partitions().filter(|partition| gone(partition)).map(|p| p.tp.clone()).collect();
+        delta.deleted.values().for_each(|topic| self.replicas.forget_config(topic));
         for tp in gone {
             self.alter_partition.forget(&tp);
             self.with_replicas(now, fx, |replicas, step| replicas.delete(&tp, step));

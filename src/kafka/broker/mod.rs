@@ -7,6 +7,7 @@
 pub mod timer;
 
 mod admin;
+mod configs;
 mod alter_partition;
 mod connections;
 mod disk;

@@ -58,6 +58,9 @@ pub struct Broker {
     pub(super) id: BrokerId,
     pub(super) rack: Option<String>,
     pub(super) incarnation: Uuid,
+    /// What the process was started with.
+    pub(super) static_config: Rc<BrokerConfig>,
+    /// That, with what the metadata log says over it.
     pub(super) config: Rc<BrokerConfig>,
     pub(super) image: Rc<ClusterImage>,
     /// This broker's replica of the metadata log.
@@ -112,6 +115,7 @@ impl Broker {
             alter_partition: AlterPartitionManager::default(),
             producer_ids: ProducerIds::default(),
             creating: BTreeSet::new(),
+            static_config: config.clone(),
             config,
         }
     }
@@ -258,10 +262,11 @@ impl Broker {
                 let response = self.init_producer_id(now, request, fx);
                 fx.respond(id, response);
             }
+            Request::DescribeConfigs(request) => fx.respond(id, self.describe_configs(request)),
+            Request::IncrementalAlterConfigs(request) => self.alter_configs(now, id, client, request, fx),
             Request::CreateTopics(_)
             | Request::DeleteTopics(_)
             | Request::CreatePartitions(_)
-            | Request::IncrementalAlterConfigs(_)
             | Request::ElectLeaders(_)
             | Request::AlterPartitionReassignments(_)
             | Request::ListPartitionReassignments(_) => {
@@ -427,6 +432,7 @@ const BROKER_APIS: &[ApiKey] = &[
     ApiKey::CreateTopics,
     ApiKey::DeleteTopics,
     ApiKey::InitProducerId,
+    ApiKey::DescribeConfigs,
     ApiKey::CreatePartitions,
     ApiKey::ElectLeaders,
     ApiKey::IncrementalAlterConfigs,

@@ -3,260 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{ConfigError, Key, Kind, Values};
-
-/// The broker configs that have their effect here.
-pub const BROKER_KEYS: &[Key] = &[
-    Key {
-        name: "auto.create.topics.enable",
-        default: "true",
-        kind: Kind::Boolean,
-        doc: "Whether a client that asks for an unknown topic has it created.",
-    },
-    Key {
-        name: "auto.leader.rebalance.enable",
-        default: "true",
-        kind: Kind::Boolean,
-        doc: "Whether leaders move back to the first replica of their partition by themselves.",
-    },
-    Key {
-        name: "broker.heartbeat.interval.ms",
-        default: "2000",
-        kind: Kind::int_from(1),
-        doc: "How often a broker tells the controller that it lives.",
-    },
-    Key {
-        name: "broker.session.timeout.ms",
-        default: "9000",
-        kind: Kind::int_from(1),
-        doc: "A broker that is silent for longer is fenced.",
-    },
-    Key {
-        name: "controlled.shutdown.enable",
-        default: "true",
-        kind: Kind::Boolean,
-        doc: "Whether a broker that is stopped gives its leaderships away first.",
-    },
-    Key {
-        name: "controller.quorum.election.backoff.max.ms",
-        default: "1000",
-        kind: Kind::int_from(0),
-        doc: "The longest wait of a voter that lets better ones stand for election first.",
-    },
-    Key {
-        name: "controller.quorum.election.timeout.ms",
-        default: "1000",
-        kind: Kind::int_from(1),
-        doc: "How long an election may take, and up to twice that.",
-    },
-    Key {
-        name: "controller.quorum.fetch.timeout.ms",
-        default: "2000",
-        kind: Kind::int_from(1),
-        doc: "A voter that hears nothing of the leader for longer wants an election.",
-    },
-    Key {
-        name: "controller.quorum.request.timeout.ms",
-        default: "2000",
-        kind: Kind::int_from(1),
-        doc: "How long a controller waits for another's answer.",
-    },
-    Key {
-        name: "controller.quorum.retry.backoff.ms",
-        default: "20",
-        kind: Kind::int_from(1),
-        doc: "How long a replica of the metadata log waits after an answer that did not help.",
-    },
-    Key {
-        name: "default.replication.factor",
-        default: "1",
-        kind: Kind::int_from(1),
-        doc: "Replicas of a topic that is created without saying how many.",
-    },
-    Key {
-        name: "delete.topic.enable",
-        default: "true",
-        kind: Kind::Boolean,
-        doc: "Whether topics can be deleted.",
-    },
-    Key {
-        name: "group.initial.rebalance.delay.ms",
-        default: "3000",
-        kind: Kind::int_from(0),
-        doc: "How long an empty group waits for further members before its first rebalance ends.",
-    },
-    Key {
-        name: "group.max.session.timeout.ms",
-        default: "1800000",
-        kind: Kind::int_from(1),
-        doc: "The longest session.timeout.ms a member may ask for.",
-    },
-    Key {
-        name: "group.max.size",
-        default: "2147483647",
-        kind: Kind::int_from(1),
-        doc: "The most members a group may have.",
-    },
-    Key {
-        name: "group.min.session.timeout.ms",
-        default: "6000",
-        kind: Kind::int_from(1),
-        doc: "The shortest session.timeout.ms a member may ask for.",
-    },
-    Key {
-        name: "leader.imbalance.check.interval.seconds",
-        default: "300",
-        kind: Kind::long_from(1),
-        doc: "How often the controller looks for leaders that are not the first replica of their partition.",
-    },
-    Key {
-        name: "log.cleaner.backoff.ms",
-        default: "15000",
-        kind: Kind::long_from(0),
-        doc: "How long the cleaner rests when no compacted log is dirty enough.",
-    },
-    Key {
-        name: "log.cleaner.enable",
-        default: "true",
-        kind: Kind::Boolean,
-        doc: "Whether compacted logs are cleaned.",
-    },
-    Key {
-        name: "log.initial.task.delay.ms",
-        default: "30000",
-        kind: Kind::long_from(0),
-        doc: "How long after its start a broker looks at its logs for the first time.",
-    },
-    Key {
-        name: "log.retention.check.interval.ms",
-        default: "300000",
-        kind: Kind::long_from(1),
-        doc: "How often a broker looks for segments that are to be deleted.",
-    },
-    Key {
-        name: "min.insync.replicas",
-        default: "1",
-        kind: Kind::int_from(1),
-        doc: "The cluster's value for topics that set none of their own.",
-    },
-    Key {
-        name: "num.partitions",
-        default: "1",
-        kind: Kind::int_from(1),
-        doc: "Partitions of a topic that is created without saying how many.",
-    },
-    Key {
-        name: "offset.metadata.max.bytes",
-        default: "4096",
-        kind: Kind::int_from(0),
-        doc: "The longest text that may go with a committed offset.",
-    },
-    Key {
-        name: "offsets.commit.timeout.ms",
-        default: "5000",
-        kind: Kind::int_from(1),
-        doc: "How long a group's write may wait for its replicas.",
-    },
-    Key {
-        name: "offsets.topic.num.partitions",
-        default: "50",
-        kind: Kind::int_from(1),
-        doc: "Partitions of __consumer_offsets.",
-    },
-    Key {
-        name: "offsets.topic.replication.factor",
-        default: "3",
-        kind: Kind::Integer { min: 1, max: i16::MAX as i64 },
-        doc: "Replicas of __consumer_offsets.",
-    },
-    Key {
-        name: "producer.id.expiration.check.interval.ms",
-        default: "600000",
-        kind: Kind::int_from(1),
-        doc: "How often a broker looks for producers that it may forget.",
-    },
-    Key {
-        name: "producer.id.expiration.ms",
-        default: "86400000",
-        kind: Kind::int_from(1),
-        doc: "A partition forgets an idempotent producer that was silent for longer.",
-    },
-    Key {
-        name: "replica.fetch.backoff.ms",
-        default: "1000",
-        kind: Kind::int_from(0),
-        doc: "How long a follower waits after a failed fetch.",
-    },
-    Key {
-        name: "replica.fetch.max.bytes",
-        default: "1048576",
-        kind: Kind::int_from(0),
-        doc: "How much a follower asks for of one partition.",
-    },
-    Key {
-        name: "replica.fetch.response.max.bytes",
-        default: "10485760",
-        kind: Kind::int_from(0),
-        doc: "How much a follower asks for in one answer.",
-    },
-    Key {
-        name: "replica.fetch.wait.max.ms",
-        default: "500",
-        kind: Kind::int_from(0),
-        doc: "How long a leader may hold a follower's fetch that finds nothing.",
-    },
-    Key {
-        name: "replica.high.watermark.checkpoint.interval.ms",
-        default: "5000",
-        kind: Kind::long_from(1),
-        doc: "How often the high watermark is written to disk.",
-    },
-    Key {
-        name: "replica.lag.time.max.ms",
-        default: "30000",
-        kind: Kind::long_from(1),
-        doc: "A follower that has not caught up for longer leaves the in-sync set.",
-    },
-    Key {
-        name: "request.timeout.ms",
-        default: "30000",
-        kind: Kind::int_from(1),
-        doc: "How long a broker waits for an answer of another node.",
-    },
-    Key {
-        name: "unclean.leader.election.enable",
-        default: "false",
-        kind: Kind::Boolean,
-        doc: "The cluster's value for topics that set none of their own.",
-    },
-    Key {
-        name: "unclean.leader.election.interval.ms",
-        default: "300000",
-        kind: Kind::long_from(1),
-        doc: "How often the controller looks for partitions without a leader that may have an unclean one.",
-    },
-];
-
-/// Broker configs that Kafka knows and that have no effect here yet.
-pub const BROKER_NOT_MODELLED: &[&str] = &[
-    "compression.type",
-    "fetch.max.bytes",
-    "log.cleanup.policy",
-    "log.flush.interval.messages",
-    "log.retention.bytes",
-    "log.retention.hours",
-    "log.retention.ms",
-    "log.roll.ms",
-    "log.segment.bytes",
-    "message.max.bytes",
-    "num.replica.fetchers",
-    "offsets.retention.check.interval.ms",
-    "offsets.retention.minutes",
-    "offsets.topic.segment.bytes",
-    "replica.selector.class",
-    "transaction.state.log.num.partitions",
-    "transaction.state.log.replication.factor",
-];
+use super::broker_keys::{broker_key, broker_keys, has_effect_on_brokers, without_effect};
+use super::{
+    ConfigError, Key, LOG_KEYS, UpdateMode, Values, check_value, synonyms_of, topic_key, update_mode,
+};
 
 /// `controller.quorum.*` (`QuorumConfig`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,9 +18,13 @@ pub struct QuorumConfig {
     pub retry_backoff_ms: i64,
 }
 
-/// Broker configs with their types; one value for the whole cluster.
+/// Broker configs with their types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokerConfig {
+    /// As the broker's file, the command line or the metadata log gave them.
+    pub given: BTreeMap<String, String>,
+    /// What [`LOG_KEYS`] among them say, under the topic configs' names.
+    pub topic_defaults: BTreeMap<String, String>,
     pub auto_create_topics: bool,
     pub auto_leader_rebalance: bool,
     pub controlled_shutdown: bool,
@@ -298,6 +52,7 @@ pub struct BrokerConfig {
     pub offsets_topic_replication_factor: i16,
     pub producer_id_expiration_check_interval_ms: i64,
     pub producer_id_expiration_ms: i64,
+    pub offsets_topic_segment_bytes: i32,
     pub replica_fetch_backoff_ms: i64,
     pub replica_fetch_max_bytes: i32,
     pub replica_fetch_response_max_bytes: i32,
@@ -308,8 +63,93 @@ pub struct BrokerConfig {
 }
 
 impl BrokerConfig {
+    /// The configs that a broker starts with.
+    ///
+    /// # Errors
+    ///
+    /// A name that Kafka does not know or that has no effect here, and what `KafkaConfig` refuses.
     pub fn read(given: &BTreeMap<String, String>) -> Result<BrokerConfig, ConfigError> {
-        let v = Values::read(&[BROKER_KEYS], BROKER_NOT_MODELLED, given)?;
+        let not_modelled: Vec<&str> = without_effect().map(|key| key.name).collect();
+        let keys: Vec<Key> = broker_keys().collect();
+        let v = Values::read(&[&keys], &not_modelled, given)?;
+        let config = BrokerConfig::typed(&v, given)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// These configs with the cluster's dynamic ones over them, and the broker's own over those (R-LOG-53). What Kafka
+    /// does not let change, and what has no effect here, stays as it is.
+    pub fn with_dynamic(
+        &self,
+        cluster: &BTreeMap<String, String>,
+        own: &BTreeMap<String, String>,
+    ) -> Result<BrokerConfig, ConfigError> {
+        let mut given = self.given.clone();
+        for (dynamic, cluster_default) in [(cluster, true), (own, false)] {
+            for (name, value) in dynamic {
+                let allowed = match update_mode(name) {
+                    UpdateMode::ReadOnly => false,
+                    UpdateMode::PerBroker => !cluster_default,
+                    UpdateMode::ClusterWide => true,
+                };
+                let key = broker_key(name).filter(|_| allowed && has_effect_on_brokers(name));
+                if key.is_some_and(|key| check_value(&key, value).is_ok()) {
+                    override_value(&mut given, name, value);
+                }
+            }
+        }
+        BrokerConfig::read(&given)
+    }
+
+    /// What configs of a broker say as the defaults of topics, under the topics' names.
+    pub fn topic_defaults_of(given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let mut defaults = BTreeMap::new();
+        for log_key in LOG_KEYS {
+            let first = synonyms_of(log_key.topic_key).find(|synonym| given.contains_key(synonym.key.name));
+            if let Some(first) = first.filter(|first| *first == log_key) {
+                defaults.insert(first.topic_key.to_owned(), first.to_topic(&given[first.key.name]));
+            }
+        }
+        defaults
+    }
+
+    /// How values must fit to each other (`KafkaConfig.validateValues`).
+    fn check(&self) -> Result<(), ConfigError> {
+        let refuse = |name: &str, value: &dyn ToString, reason: &str| {
+            Err(ConfigError::new(name, value.to_string(), reason))
+        };
+        for (name, topic_name, least, reason) in [
+            ("log.roll.ms", "segment.ms", 1, "it must be greater than or equal to 1"),
+            ("log.roll.jitter.ms", "segment.jitter.ms", 0, "it must be greater than or equal to 0"),
+            (
+                "log.retention.ms",
+                "retention.ms",
+                1,
+                "it must be unlimited (-1) or, greater than or equal to 1",
+            ),
+        ] {
+            let given =
+                self.topic_defaults.get(topic_name).and_then(|value| value.trim().parse::<i64>().ok());
+            let unlimited = topic_name == "retention.ms" && given == Some(-1);
+            if let Some(value) = given.filter(|value| *value < least && !unlimited) {
+                return refuse(name, &value, reason);
+            }
+        }
+        for (topic_name, value) in &self.topic_defaults {
+            if let Some(key) = topic_key(topic_name) {
+                check_value(key, value)?;
+            }
+        }
+        let fetch_wait_ms = i64::from(self.replica_fetch_wait_max_ms);
+        if fetch_wait_ms > self.replica_lag_time_max_ms {
+            let reason =
+                "it must not be more than replica.lag.time.max.ms, to prevent frequent changes in ISR";
+            return refuse("replica.fetch.wait.max.ms", &fetch_wait_ms, reason);
+        }
+        Ok(())
+    }
+
+    fn typed(v: &Values, given: &BTreeMap<String, String>) -> Result<BrokerConfig, ConfigError> {
         let replication_factor = v.int("default.replication.factor");
         let default_replication_factor = i16::try_from(replication_factor).map_err(|_| {
             ConfigError::new(
@@ -319,6 +159,8 @@ impl BrokerConfig {
             )
         })?;
         Ok(BrokerConfig {
+            given: given.clone(),
+            topic_defaults: BrokerConfig::topic_defaults_of(given),
             auto_create_topics: v.boolean("auto.create.topics.enable"),
             auto_leader_rebalance: v.boolean("auto.leader.rebalance.enable"),
             controlled_shutdown: v.boolean("controlled.shutdown.enable"),
@@ -354,6 +196,7 @@ impl BrokerConfig {
             offsets_topic_replication_factor: v.int("offsets.topic.replication.factor") as i16,
             producer_id_expiration_check_interval_ms: v.integer("producer.id.expiration.check.interval.ms"),
             producer_id_expiration_ms: v.integer("producer.id.expiration.ms"),
+            offsets_topic_segment_bytes: v.int("offsets.topic.segment.bytes"),
             replica_fetch_backoff_ms: v.integer("replica.fetch.backoff.ms"),
             replica_fetch_max_bytes: v.int("replica.fetch.max.bytes"),
             replica_fetch_response_max_bytes: v.int("replica.fetch.response.max.bytes"),
@@ -364,6 +207,14 @@ impl BrokerConfig {
             request_timeout_ms: v.integer("request.timeout.ms"),
         })
     }
+}
+
+/// A value of a higher level takes the place of all that mean the same (`DynamicBrokerConfig.overrideProps`).
+fn override_value(given: &mut BTreeMap<String, String>, name: &str, value: &str) {
+    if let Some(log_key) = LOG_KEYS.iter().find(|log_key| log_key.key.name == name) {
+        synonyms_of(log_key.topic_key).for_each(|synonym| drop(given.remove(synonym.key.name)));
+    }
+    given.insert(name.to_owned(), value.to_owned());
 }
 
 impl Default for BrokerConfig {
@@ -388,6 +239,35 @@ mod tests {
     fn an_unknown_key_and_one_without_effect_are_told_apart() {
         let read = |key: &str| BrokerConfig::read(&BTreeMap::from([(key.to_string(), "1".to_string())]));
         assert_eq!(read("no.such.key").expect_err("unknown").reason, "Unknown configuration");
-        assert_eq!(read("log.retention.ms").expect_err("known").reason, "not modelled yet");
+        assert_eq!(read("num.io.threads").expect_err("known").reason, "not modelled yet");
+        assert!(read("message.max.bytes").is_ok());
+    }
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+    }
+
+    #[test]
+    fn values_must_fit_to_each_other() {
+        let read = |pairs: &[(&str, &str)]| BrokerConfig::read(&map(pairs)).map(|_| ()).map_err(|e| e.key);
+        assert_eq!(read(&[("log.roll.ms", "0")]), Err("log.roll.ms".to_string()));
+        assert_eq!(read(&[("replica.lag.time.max.ms", "400")]), Err("replica.fetch.wait.max.ms".to_string()));
+        assert_eq!(read(&[("replica.lag.time.max.ms", "400"), ("replica.fetch.wait.max.ms", "400")]), Ok(()));
+    }
+
+    #[test]
+    fn the_brokers_own_value_stands_above_the_clusters_and_that_above_the_files_r_log_53() {
+        let file =
+            BrokerConfig::read(&map(&[("log.roll.hours", "1"), ("message.max.bytes", "1")])).expect("valid");
+        let check = |cluster: &[(&str, &str)], own: &[(&str, &str)], topic_key: &str, expected: &str| {
+            let config = file.with_dynamic(&map(cluster), &map(own)).expect("valid");
+            assert_eq!(config.topic_defaults[topic_key], expected, "{cluster:?} {own:?}");
+        };
+        check(&[], &[], "segment.ms", "3600000");
+        check(&[("log.roll.ms", "5")], &[], "segment.ms", "5");
+        check(&[("log.roll.ms", "5")], &[("log.roll.ms", "6")], "segment.ms", "6");
+        check(&[("message.max.bytes", "2")], &[], "max.message.bytes", "2");
+        check(&[("log.roll.hours", "9")], &[], "segment.ms", "3600000");
+        check(&[("message.max.bytes", "no number")], &[("nobodys", "x")], "max.message.bytes", "1");
     }
 }

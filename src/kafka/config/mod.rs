@@ -2,17 +2,30 @@
 //!
 //! Mirrors `ConfigDef` and `ConfigException`. A table gives each key's default, range and one line of doc, so that a
 //! page can list them; the typed structs ([`TopicConfig`], [`BrokerConfig`], and those of the clients) are what runs.
+//! [`LOG_KEYS`] say which configs of a broker are the defaults of which of a topic, [`UpdateMode`] which of them may
+//! change while the broker runs.
 //!
 //! **Invariant:** a key that a person gives and that is accepted has its effect; one that Kafka knows and that has
 //! none here is refused by name.
 
 mod broker;
+mod broker_keys;
+mod decimal;
+mod dynamic;
+mod log_keys;
+mod not_modelled;
 mod topic;
 
 use std::collections::BTreeMap;
 
-pub use broker::{BROKER_KEYS, BROKER_NOT_MODELLED, BrokerConfig, QuorumConfig};
-pub use topic::{TOPIC_KEYS, TOPIC_NOT_MODELLED, TopicConfig, check_topic_config};
+pub use broker::{BrokerConfig, QuorumConfig};
+pub use broker_keys::{broker_key, broker_keys, has_effect_on_brokers};
+pub use dynamic::{UpdateMode, check_dynamic, update_mode};
+pub use log_keys::{LOG_KEYS, LogKey, synonyms_of};
+pub use topic::{TOPIC_KEYS, TOPIC_NOT_MODELLED, TopicConfig, check_topic_config, topic_key};
+
+/// The default of a key that has none: Kafka's null.
+pub const NULL: &str = "null";
 
 /// One config key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +46,15 @@ pub enum Kind {
     },
     Boolean,
     OneOf(&'static [&'static str]),
+    /// Names from a set, separated by commas, each at most once.
+    ListOf(&'static [&'static str]),
+    /// Any names, separated by commas.
+    List,
     /// A decimal number from 0 to 1.
     Ratio,
-    /// Names from a set, separated by commas, at least one.
-    ListOf(&'static [&'static str]),
+    /// A decimal number.
+    Double,
+    Text,
 }
 
 impl Kind {
@@ -48,6 +66,29 @@ impl Kind {
     /// Kafka's LONG from `min` on.
     pub const fn long_from(min: i64) -> Kind {
         Kind::Integer { min, max: i64::MAX }
+    }
+
+    /// Kafka's SHORT from `min` on.
+    pub const fn short_from(min: i64) -> Kind {
+        Kind::Integer { min, max: i16::MAX as i64 }
+    }
+
+    /// Whether a value may be extended (`AlterConfigOp.OpType` APPEND, SUBTRACT).
+    pub fn is_list(self) -> bool {
+        matches!(self, Kind::ListOf(_) | Kind::List)
+    }
+
+    /// The code in DescribeConfigs (`DescribeConfigsResponse.ConfigType`).
+    pub fn code(self) -> i8 {
+        match self {
+            Kind::Boolean => 1,
+            Kind::OneOf(_) | Kind::Text => 2,
+            Kind::Integer { max, .. } if max == i64::from(i16::MAX) => 4,
+            Kind::Integer { max, .. } if max <= i64::from(i32::MAX) => 3,
+            Kind::Integer { .. } => 5,
+            Kind::Ratio | Kind::Double => 6,
+            Kind::ListOf(_) | Kind::List => 7,
+        }
     }
 }
 
@@ -101,7 +142,10 @@ impl Values {
             if text.is_some() {
                 read.given.push(key.name);
             }
-            read.values.insert(key.name, parse(key, text.unwrap_or(key.default))?);
+            match text {
+                None if key.default == NULL => {}
+                text => drop(read.values.insert(key.name, parse(key, text.unwrap_or(key.default))?)),
+            }
         }
         Ok(read)
     }
@@ -146,19 +190,9 @@ impl Values {
     }
 }
 
-const MILLION: i64 = 1_000_000;
-
-/// A decimal number such as `0.5`; digits behind the sixth make no difference.
-fn millionths(text: &str) -> Option<i64> {
-    let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
-    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-    let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if (whole.is_empty() && part.is_empty()) || !are_digits(whole) || !are_digits(part) {
-        return None;
-    }
-    let whole: i64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let padded: String = part.chars().chain("000000".chars()).take(6).collect();
-    Some(sign * whole.checked_mul(MILLION)?.checked_add(padded.parse().ok()?)?)
+/// Whether `text` is a value that `key` takes.
+pub fn check_value(key: &Key, text: &str) -> Result<(), ConfigError> {
+    parse(key, text).map(|_| ())
 }
 
 fn parse(key: &Key, text: &str) -> Result<Value, ConfigError> {
@@ -176,18 +210,34 @@ fn parse(key: &Key, text: &str) -> Result<Value, ConfigError> {
         Kind::Boolean => refuse("Expected value to be either true or false".to_owned()),
         Kind::OneOf(names) if names.contains(&text) => Ok(Value::Text(text.to_owned())),
         Kind::OneOf(names) => refuse(format!("String must be one of: {}", names.join(", "))),
-        Kind::Ratio => match millionths(text) {
-            Some(value) if value < 0 => refuse("Value must be at least 0".to_owned()),
-            Some(value) if value > MILLION => refuse("Value must be no more than 1".to_owned()),
+        Kind::ListOf(names) => {
+            let list = split(text);
+            if let Some(name) = list.iter().find(|name| !names.contains(&name.as_str())) {
+                return refuse(format!("{name:?} is none of: {}", names.join(", ")));
+            }
+            match (1..list.len()).any(|i| list[..i].contains(&list[i])) {
+                true => refuse("values must not be duplicated".to_owned()),
+                false => Ok(Value::List(list)),
+            }
+        }
+        Kind::List => Ok(Value::List(split(text))),
+        Kind::Text => Ok(Value::Text(text.to_owned())),
+        Kind::Ratio | Kind::Double => match decimal::millionths(text) {
+            Some(value) if key.kind == Kind::Ratio && value < 0 => {
+                refuse("Value must be at least 0".to_owned())
+            }
+            Some(value) if key.kind == Kind::Ratio && value > 1_000_000 => {
+                refuse("Value must be no more than 1".to_owned())
+            }
             Some(value) => Ok(Value::Integer(value)),
             None => refuse("Not a number of type DOUBLE".to_owned()),
         },
-        Kind::ListOf(names) => {
-            let list: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
-            match list.iter().find(|name| !names.contains(&name.as_str())) {
-                Some(name) => refuse(format!("{name:?} is none of: {}", names.join(", "))),
-                None => Ok(Value::List(list)),
-            }
-        }
+    }
+}
+
+fn split(text: &str) -> Vec<String> {
+    match text.is_empty() {
+        true => Vec::new(),
+        false => text.split(',').map(|name| name.trim().to_owned()).collect(),
     }
 }

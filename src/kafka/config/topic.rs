@@ -126,7 +126,7 @@ pub const TOPIC_KEYS: &[Key] = &[
 
 const INTERNAL_SEGMENT_BYTES: &str = "internal.segment.bytes";
 
-const COMPRESSION_TYPES: &[&str] = if cfg!(feature = "codecs") {
+pub(super) const COMPRESSION_TYPES: &[&str] = if cfg!(feature = "codecs") {
     &["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"]
 } else {
     &["producer", "uncompressed"]
@@ -134,10 +134,20 @@ const COMPRESSION_TYPES: &[&str] = if cfg!(feature = "codecs") {
 
 /// Topic configs that Kafka knows and that have no effect here yet. The controller checks and keeps them.
 pub const TOPIC_NOT_MODELLED: &[Key] = &[
+    other("compression.gzip.level", "-1", Kind::Integer { min: -1, max: 9 }),
+    other("compression.lz4.level", "9", Kind::Integer { min: 1, max: 17 }),
+    other("compression.zstd.level", "3", Kind::Integer { min: -131_072, max: 22 }),
     other("file.delete.delay.ms", "60000", Kind::long_from(0)),
     other("flush.messages", "9223372036854775807", Kind::long_from(1)),
     other("flush.ms", "9223372036854775807", Kind::long_from(0)),
+    other("follower.replication.throttled.replicas", "", Kind::List),
+    other("leader.replication.throttled.replicas", "", Kind::List),
+    other("local.retention.bytes", "-2", Kind::long_from(-2)),
+    other("local.retention.ms", "-2", Kind::long_from(-2)),
     other("preallocate", "false", Kind::Boolean),
+    other("remote.log.copy.disable", "false", Kind::Boolean),
+    other("remote.log.delete.on.disable", "false", Kind::Boolean),
+    other("remote.storage.enable", "false", Kind::Boolean),
     other("segment.jitter.ms", "0", Kind::long_from(0)),
 ];
 
@@ -153,16 +163,26 @@ pub struct TopicConfig {
 }
 
 impl TopicConfig {
-    /// `cluster` holds the cluster-wide values under their topic names.
+    /// `broker` holds what the broker's own configs say, under the topic's names ([`BrokerConfig::topic_defaults`]).
+    ///
+    /// [`BrokerConfig::topic_defaults`]: super::BrokerConfig::topic_defaults
+    ///
+    /// # Errors
+    ///
+    /// An unknown name, a value out of range, or two that contradict each other.
     pub fn effective(
         own: &BTreeMap<String, String>,
-        cluster: &BTreeMap<String, String>,
+        broker: &BTreeMap<String, String>,
     ) -> Result<TopicConfig, ConfigError> {
-        let known = |name: &String| all_keys().any(|key| key.name == name);
-        let mut given: BTreeMap<String, String> =
-            cluster.clone().into_iter().filter(|(k, _)| known(k)).collect();
+        let mut given = broker.clone();
         given.extend(own.clone());
         let values = Values::read(&[TOPIC_KEYS, TOPIC_NOT_MODELLED], &[], &given)?;
+        let (min_lag, max_lag) =
+            (values.integer("min.compaction.lag.ms"), values.integer("max.compaction.lag.ms"));
+        if min_lag > max_lag {
+            let reason = format!("it is more than max.compaction.lag.ms, which is {max_lag}");
+            return Err(ConfigError::new("min.compaction.lag.ms", min_lag, reason));
+        }
         Ok(TopicConfig { min_insync_replicas: values.int("min.insync.replicas"), log: log_config(&values) })
     }
 }
@@ -207,11 +227,20 @@ fn all_keys() -> impl Iterator<Item = &'static Key> {
     TOPIC_KEYS.iter().chain(TOPIC_NOT_MODELLED)
 }
 
-/// What the controller checks of a topic's configs: names and ranges.
-pub fn check_topic_config(own: &BTreeMap<String, String>) -> Result<(), ConfigError> {
-    match own.keys().find(|name| all_keys().all(|key| key.name != **name)) {
+/// The topic config of this name, whether it has an effect here or not.
+pub fn topic_key(name: &str) -> Option<&'static Key> {
+    all_keys().find(|key| key.name == name)
+}
+
+/// What the controller checks of a topic's configs: names, ranges, and how they fit to each other and to what the
+/// broker's configs say (`LogConfig.validate`).
+pub fn check_topic_config(
+    own: &BTreeMap<String, String>,
+    broker: &BTreeMap<String, String>,
+) -> Result<(), ConfigError> {
+    match own.keys().find(|name| topic_key(name).is_none()) {
         Some(name) => Err(ConfigError::new(name, &own[name], "Unknown topic config name")),
-        None => TopicConfig::effective(own, &BTreeMap::new()).map(|_| ()),
+        None => TopicConfig::effective(own, broker).map(|_| ()),
     }
 }
 
@@ -240,18 +269,26 @@ mod tests {
         assert_eq!(small.expect("valid").log.segment_bytes, 300);
     }
 
+    fn check(own: &[(&str, &str)]) -> bool {
+        check_topic_config(&map(own), &map(&[])).is_ok()
+    }
+
     #[test]
     fn an_unknown_name_or_a_value_out_of_range_is_refused() {
-        assert!(check_topic_config(&map(&[("min.insync.replica", "2")])).is_err());
-        assert!(check_topic_config(&map(&[("min.insync.replicas", "0")])).is_err());
-        assert!(check_topic_config(&map(&[("segment.bytes", "1024")])).is_err(), "R-LOG-13");
-        assert!(check_topic_config(&map(&[("cleanup.policy", "compact,delete")])).is_ok());
-        for ratio in ["1.1", "-0.1", ".", "half", "0.5.5"] {
-            assert!(check_topic_config(&map(&[("min.cleanable.dirty.ratio", ratio)])).is_err(), "{ratio}");
-        }
-        for (ratio, ppm) in [("0.01", 10_000), (".5", 500_000), ("1", 1_000_000), ("0.12345678", 123_456)] {
-            let config = TopicConfig::effective(&map(&[("min.cleanable.dirty.ratio", ratio)]), &map(&[]));
-            assert_eq!(config.expect("valid").log.min_cleanable_dirty_ratio_ppm, ppm);
-        }
+        assert!(!check(&[("min.insync.replica", "2")]));
+        assert!(!check(&[("min.insync.replicas", "0")]));
+        assert!(!check(&[("segment.bytes", "1024")]), "R-LOG-13");
+        assert!(check(&[("cleanup.policy", "compact,delete")]));
+        assert!(check(&[("cleanup.policy", "")]), "neither");
+        assert!(!check(&[("cleanup.policy", "delete,delete")]));
+        assert!(check(&[("min.cleanable.dirty.ratio", "0.01")]));
+        assert!(!check(&[("min.cleanable.dirty.ratio", "1.1")]));
+        assert!(!check(&[("min.compaction.lag.ms", "2"), ("max.compaction.lag.ms", "1")]));
+    }
+
+    #[test]
+    fn a_ratio_is_kept_in_millionths() {
+        let config = TopicConfig::effective(&map(&[("min.cleanable.dirty.ratio", "0.25")]), &map(&[]));
+        assert_eq!(config.expect("valid").log.min_cleanable_dirty_ratio_ppm, 250_000);
     }
 }

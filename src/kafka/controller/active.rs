@@ -13,6 +13,7 @@ use kafka_protocol::messages::alter_partition_response::{PartitionData as Altere
 
 use super::alter_partition;
 use super::brokers::{self, Plan, Sessions, Standing};
+use super::configs;
 use super::image::ClusterImage;
 use super::partitions::Basis;
 use super::reassignments;
@@ -213,15 +214,14 @@ impl ActiveController {
         &mut self,
         request: &m::IncrementalAlterConfigsRequest,
     ) -> m::IncrementalAlterConfigsResponse {
-        let mut response = m::IncrementalAlterConfigsResponse::default();
+        let (mut records, mut response) = (Vec::new(), m::IncrementalAlterConfigsResponse::default());
         for resource in &request.resources {
-            let outcome = topics::alter_configs(resource, &self.image);
-            let outcome = outcome.map(|records| {
-                if !request.validate_only {
-                    self.write(Plan { records, ..Plan::default() });
-                }
-            });
-            response.responses.push(topics::altered(resource, outcome));
+            let outcome = configs::alter(resource, self.basis()).map(|changes| records.extend(changes));
+            response.responses.push(configs::answer(resource, outcome));
+        }
+        records.extend(configs::elr_cleared_by(&records, &self.image));
+        if !request.validate_only {
+            self.write(Plan { records, ..Plan::default() });
         }
         response
     }

@@ -9,26 +9,27 @@ use crate::kafka::event::Event;
 use crate::kafka::protocol::metadata_records::{ConfigResource, MetadataRecord, RecoveryState};
 use crate::kafka::types::{BrokerId, Topic, TopicPartition};
 
-/// The partition that a record is about to change, as it was.
+/// The partitions that a record is about to change, as they were.
 pub fn before(
     image: &ClusterImage,
     record: &MetadataRecord,
-) -> Option<(TopicPartition, Rc<PartitionRegistration>)> {
-    match record {
+) -> Vec<(TopicPartition, Rc<PartitionRegistration>)> {
+    let changed = match record {
         MetadataRecord::PartitionChange(change) => {
-            let tp = TopicPartition::new(image.topic_name(change.topic_id)?, change.partition);
-            let partition = image.partition(&tp)?.clone();
-            Some((tp, partition))
+            let name = image.topic_name(change.topic_id);
+            name.map(|name| TopicPartition::new(name, change.partition)).into_iter().collect()
         }
-        _ => None,
-    }
+        MetadataRecord::ClearElr { topic } => image.with_elr(topic.as_ref()),
+        _ => Vec::new(),
+    };
+    changed.into_iter().filter_map(|tp| Some((tp.clone(), image.partition(&tp)?.clone()))).collect()
 }
 
 /// Pushes the events of a record that has been replayed.
 pub fn tell<T>(
     image: &ClusterImage,
     record: &MetadataRecord,
-    before: Option<(TopicPartition, Rc<PartitionRegistration>)>,
+    before: Vec<(TopicPartition, Rc<PartitionRegistration>)>,
     cause: Cause,
     fx: &mut Effects<T>,
 ) {
@@ -49,11 +50,18 @@ pub fn tell<T>(
             let topic = Topic::new(name);
             fx.event(Event::ConfigChanged { topic, key: key.clone(), value: value.clone() });
         }
-        MetadataRecord::PartitionChange(_) => {
-            if let Some((tp, before)) = before
-                && let Some(after) = image.partition(&tp)
-            {
-                tell_partition(&tp, &before, after, cause, fx);
+        // What a new cluster starts with is no change.
+        MetadataRecord::Config { resource: ConfigResource::Broker, name, key, value }
+            if !image.brokers.is_empty() =>
+        {
+            let broker = name.parse().ok().map(BrokerId);
+            fx.event(Event::BrokerConfigChanged { broker, key: key.clone(), value: value.clone() });
+        }
+        MetadataRecord::PartitionChange(_) | MetadataRecord::ClearElr { .. } => {
+            for (tp, before) in before {
+                if let Some(after) = image.partition(&tp) {
+                    tell_partition(&tp, &before, after, cause, fx);
+                }
             }
         }
         _ => {}

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use uuid::Uuid;
 
 use super::placement::UsableBroker;
-use crate::kafka::config::TopicConfig;
+use crate::kafka::config::{BrokerConfig, TopicConfig, synonyms_of};
 use crate::kafka::protocol::metadata_records::{
     ConfigResource, MetadataRecord, PartitionChange, PartitionRecord, RecoveryState, RegisterBroker,
 };
@@ -112,6 +112,8 @@ pub struct ClusterImage {
     names: BTreeMap<TopicId, Topic>,
     /// Cluster-wide dynamic broker configs.
     pub cluster_config: BTreeMap<String, String>,
+    /// The dynamic configs of single brokers.
+    pub broker_configs: BTreeMap<BrokerId, BTreeMap<String, String>>,
     pub features: BTreeMap<String, i16>,
     pub next_producer_id: ProducerId,
     /// Offset of the next record of the metadata log.
@@ -172,19 +174,37 @@ impl ClusterImage {
         self.features.get("eligible.leader.replicas.version").is_some_and(|level| *level > 0)
     }
 
-    /// The topic's values over the cluster's over the defaults (R-LOG-53).
-    pub fn topic_config(&self, name: &Topic) -> TopicConfig {
+    /// The configs of a broker of these configs with what the log says of it over them (R-LOG-53).
+    pub fn broker_config(&self, broker: BrokerId, file: &BrokerConfig) -> BrokerConfig {
         let none = BTreeMap::new();
-        let own = self.topics.get(name).map_or(&none, |topic| &topic.config);
-        TopicConfig::effective(own, &self.cluster_config).expect("the controller lets only valid configs in")
+        let own = self.broker_configs.get(&broker).unwrap_or(&none);
+        // Values that do not fit to each other are passed over, as `DynamicBrokerConfig` does with a word in its log.
+        file.with_dynamic(&self.cluster_config, own).unwrap_or_else(|_| file.clone())
     }
 
-    /// min(min.insync.replicas, replication factor), as the controller counts it: by the topic's first partition
+    /// The topic's values over those of a broker (R-LOG-53).
+    pub fn topic_config(&self, name: &Topic, broker: &BrokerConfig) -> TopicConfig {
+        let none = BTreeMap::new();
+        let own = self.topics.get(name).map_or(&none, |topic| &topic.config);
+        TopicConfig::effective(own, &broker.topic_defaults)
+            .expect("the controller lets only valid configs in")
+    }
+
+    /// What the log says of one config of a topic: its own value, or the cluster's (`getTopicConfig`). With `None` the
+    /// asking controller's file counts.
+    pub fn topic_value(&self, name: &Topic, key: &str) -> Option<&str> {
+        let own = self.topics.get(name).and_then(|topic| topic.config.get(key));
+        let cluster = || synonyms_of(key).find_map(|synonym| self.cluster_config.get(synonym.key.name));
+        own.or_else(cluster).map(String::as_str)
+    }
+
+    /// min(min.insync.replicas, replication factor), as a controller counts it: by the topic's first partition
     /// (R-REPL-13, 45).
-    pub fn effective_min_isr(&self, topic: &Topic) -> i32 {
+    pub fn effective_min_isr(&self, topic: &Topic, file: &BrokerConfig) -> i32 {
         let first = self.topics.get(topic).and_then(|topic| topic.partitions.first());
         let replicas = first.map_or(1, |partition| partition.replicas.len() as i32);
-        self.topic_config(topic).min_insync_replicas.min(replicas)
+        let said = self.topic_value(topic, "min.insync.replicas").and_then(|value| value.trim().parse().ok());
+        said.unwrap_or(file.min_insync_replicas).min(replicas)
     }
 
     /// A control record of the quorum has its offset and changes nothing here.
@@ -237,6 +257,7 @@ impl ClusterImage {
                 self.features.insert(name.clone(), *level);
             }
             MetadataRecord::ProducerIds { next, .. } => self.next_producer_id = *next,
+            MetadataRecord::ClearElr { topic } => self.clear_elr(topic.as_ref()),
         }
     }
 
@@ -253,9 +274,12 @@ impl ClusterImage {
     }
 
     fn replay_config(&mut self, resource: ConfigResource, name: &str, key: &str, value: Option<&str>) {
-        let config = match resource {
-            ConfigResource::Broker => Some(&mut self.cluster_config),
-            ConfigResource::Topic => {
+        let broker = name.parse().map(BrokerId);
+        let config = match (resource, broker) {
+            (ConfigResource::Broker, _) if name.is_empty() => Some(&mut self.cluster_config),
+            (ConfigResource::Broker, Ok(broker)) => Some(self.broker_configs.entry(broker).or_default()),
+            (ConfigResource::Broker, Err(_)) => None,
+            (ConfigResource::Topic, _) => {
                 self.topics.get_mut(&Topic::new(name)).map(|topic| &mut Rc::make_mut(topic).config)
             }
         };
@@ -264,6 +288,33 @@ impl ClusterImage {
             Some(value) => config.insert(key.to_string(), value.to_string()),
             None => config.remove(key),
         };
+        self.broker_configs.retain(|_, config| !config.is_empty());
+    }
+
+    /// The partitions that a ClearElrRecord concerns (R-REPL-48).
+    pub fn with_elr(&self, topic: Option<&Topic>) -> Vec<TopicPartition> {
+        let concerned = |tp: &TopicPartition| topic.is_none_or(|topic| *topic == tp.topic);
+        let remembers = |partition: &PartitionRegistration| {
+            !partition.elr.is_empty() || !partition.last_known_elr.is_empty()
+        };
+        let found = self.partitions().filter(|(tp, partition)| concerned(tp) && remembers(partition));
+        found.map(|(tp, _)| tp).collect()
+    }
+
+    fn clear_elr(&mut self, topic: Option<&Topic>) {
+        for tp in self.with_elr(topic) {
+            let Some(topic) = self.topics.get_mut(&tp.topic).map(Rc::make_mut) else { continue };
+            let change = PartitionChange {
+                partition: tp.partition,
+                topic_id: topic.id,
+                elr: Some(Vec::new()),
+                last_known_elr: Some(Vec::new()),
+                ..PartitionChange::default()
+            };
+            if let Some(partition) = topic.partitions.get_mut(tp.partition as usize) {
+                Rc::make_mut(partition).merge(&change);
+            }
+        }
     }
 
     fn topic_mut(&mut self, id: TopicId) -> Option<&mut TopicImage> {

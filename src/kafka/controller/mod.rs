@@ -17,6 +17,7 @@ pub mod brokers;
 pub mod elections;
 pub mod reassignments;
 pub mod topics;
+pub mod configs;
 
 mod active;
 mod admin;

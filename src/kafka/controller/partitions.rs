@@ -34,9 +34,7 @@ pub const MAX_ELECTIONS: i32 = 1000;
 impl<'a> Basis<'a> {
     /// unclean.leader.election.enable of a topic: its own value, the cluster's, or the controller's.
     pub fn unclean_election(&self, topic: &Topic) -> bool {
-        const KEY: &str = "unclean.leader.election.enable";
-        let own = self.image.topic(topic).and_then(|topic| topic.config.get(KEY));
-        let set = own.or_else(|| self.image.cluster_config.get(KEY));
+        let set = self.image.topic_value(topic, "unclean.leader.election.enable");
         set.map_or(self.config.unclean_leader_election, |value| value.eq_ignore_ascii_case("true"))
     }
 
@@ -52,7 +50,7 @@ impl<'a> Basis<'a> {
         let topic_id = self.image.topic(&tp.topic)?.id;
         let mut builder =
             PartitionChangeBuilder::new(self.image.partition(tp)?, topic_id, tp.partition, is_acceptable);
-        builder.min_isr = self.image.effective_min_isr(&tp.topic);
+        builder.min_isr = self.image.effective_min_isr(&tp.topic, self.config);
         builder.elr_enabled = self.image.elr_enabled();
         Some(builder)
     }

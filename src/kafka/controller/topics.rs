@@ -1,27 +1,26 @@
-//! Topics: creation, more partitions, deletion, configs.
+//! Topics: creation, more partitions, deletion.
 //!
-//! Mirrors `ReplicationControlManager` and `ConfigurationControlManager` (R-PLACE-1, 7, 9, R-LOG-52).
+//! Mirrors `ReplicationControlManager` (R-PLACE-1, 7, 9, R-LOG-52).
 
 use std::collections::BTreeMap;
 
 use kafka_protocol::messages::create_partitions_request::{
     CreatePartitionsAssignment, CreatePartitionsTopic,
 };
-use kafka_protocol::messages::create_topics_request::CreatableTopic;
+use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use kafka_protocol::messages::create_topics_response::CreatableTopicResult;
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
-use kafka_protocol::messages::incremental_alter_configs_request::AlterConfigsResource;
-use kafka_protocol::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 
-use super::image::{ClusterImage, PartitionRegistration, TopicImage};
+use super::configs;
+use super::image::{ClusterImage, TopicImage};
+use super::partitions::Basis;
 use super::placement::{self, Draws, PlacementError};
-use crate::kafka::config::{BrokerConfig, check_topic_config};
+use crate::kafka::config::BrokerConfig;
 use crate::kafka::event::ChangeReason;
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::protocol::metadata_records::{
-    ConfigResource, MetadataRecord, PartitionChange, PartitionRecord, RecoveryState,
-};
+use crate::kafka::protocol::metadata_records::{MetadataRecord, PartitionRecord, RecoveryState};
 use crate::kafka::random::Random;
+use crate::kafka::topic_name;
 use crate::kafka::types::{BrokerId, LeaderEpoch, PartitionEpoch, Topic, TopicId};
 
 /// Why the records of one write were written, for the events they give rise to.
@@ -45,22 +44,11 @@ pub type Refused = (ErrorCode, String);
 
 /// R-LOG-52.
 pub fn check_topic_name(name: &str, image: &ClusterImage) -> Result<(), Refused> {
-    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let reason = if name.is_empty() {
-        "the empty string is not allowed".to_string()
-    } else if name == "." || name == ".." {
-        format!("'{name}' is not allowed")
-    } else if name.chars().count() > 249 {
-        "the length of it is longer than the max allowed length 249".to_string()
-    } else if !name.chars().all(legal) {
-        "it contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'".to_string()
-    } else {
-        let folded = |text: &str| text.replace('.', "_");
-        let collides = |other: &&Topic| other.as_str() != name && folded(other.as_str()) == folded(name);
-        match image.topics().map(|topic| &topic.name).find(collides) {
-            Some(other) => format!("it collides with the existing topic '{other}'"),
-            None => return Ok(()),
-        }
+    let collides = |other: &&Topic| topic_name::collide(name, other.as_str());
+    let reason = match (topic_name::check(name), image.topics().map(|topic| &topic.name).find(collides)) {
+        (Err(reason), _) => reason,
+        (Ok(()), Some(other)) => format!("it collides with the existing topic '{other}'"),
+        (Ok(()), None) => return Ok(()),
     };
     Err((ErrorCode::InvalidTopicException, format!("Topic name is invalid: {reason}.")))
 }
@@ -77,12 +65,11 @@ pub fn create_topic(
         return Err((ErrorCode::TopicAlreadyExists, format!("Topic '{name}' already exists.")));
     }
     check_topic_name(name.as_str(), image)?;
-    let mut own = BTreeMap::new();
-    for entry in &topic.configs {
-        let value = entry.value.as_ref().map(|value| value.to_string()).unwrap_or_default();
-        own.insert(entry.name.to_string(), value);
-    }
-    check_topic_config(&own).map_err(|error| (ErrorCode::InvalidConfig, error.to_string()))?;
+    let own = |entry: &CreatableTopicConfig| {
+        (entry.name.to_string(), entry.value.as_ref().map(|value| value.to_string()))
+    };
+    let basis = Basis { image, config };
+    let config_records = configs::created(&name, topic.configs.iter().map(own).collect(), basis)?;
     let replicas = match topic.assignments.is_empty() {
         true => placed(topic, image, config)?,
         false => assigned(topic, image)?,
@@ -91,10 +78,7 @@ pub fn create_topic(
     let partitions = replicas.len() as i32;
     let id = TopicId(random.uuid());
     let mut records = vec![MetadataRecord::Topic { name: name.clone(), id }];
-    for (key, value) in own {
-        let (resource, name) = (ConfigResource::Topic, name.as_str().to_string());
-        records.push(MetadataRecord::Config { resource, name, key, value: Some(value) });
-    }
+    records.extend(config_records);
     let is_manual = !topic.assignments.is_empty();
     for (number, replicas) in (0..).zip(replicas) {
         records.push(new_partition(id, number, replicas, is_manual, image)?);
@@ -306,83 +290,11 @@ pub fn find_deletable<'a>(
     }
 }
 
-/// The records that change one resource's configs (IncrementalAlterConfigs: SET 0, DELETE 1).
-pub fn alter_configs(
-    resource: &AlterConfigsResource,
-    image: &ClusterImage,
-) -> Result<Vec<MetadataRecord>, Refused> {
-    const TOPIC: i8 = 2;
-    if resource.resource_type != TOPIC {
-        return Err((ErrorCode::InvalidRequest, "Only topic configs can be altered here yet.".to_string()));
-    }
-    let name = Topic::new(&resource.resource_name);
-    let Some(topic) = image.topic(&name) else {
-        return Err((ErrorCode::UnknownTopicOrPartition, format!("The topic '{name}' does not exist.")));
-    };
-    let mut own = topic.config.clone();
-    let mut records = Vec::new();
-    for entry in &resource.configs {
-        let key = entry.name.to_string();
-        let value = match entry.config_operation {
-            0 => Some(entry.value.as_ref().map(|value| value.to_string()).unwrap_or_default()),
-            1 => None,
-            other => return Err((ErrorCode::InvalidRequest, format!("Operation {other} is not supported."))),
-        };
-        let before = match &value {
-            Some(value) => own.insert(key.clone(), value.clone()),
-            None => own.remove(&key),
-        };
-        if before == value {
-            continue;
-        }
-        let (resource, name) = (ConfigResource::Topic, name.as_str().to_string());
-        records.push(MetadataRecord::Config { resource, name, key, value });
-    }
-    check_topic_config(&own).map_err(|error| (ErrorCode::InvalidConfig, error.to_string()))?;
-    records.extend(elr_cleared_by(&records, topic));
-    Ok(records)
-}
-
-/// R-REPL-48, `ClearElrRecord`: another min.insync.replicas makes the eligible replicas and the last known leaders of
-/// the topic meaningless.
-fn elr_cleared_by(records: &[MetadataRecord], topic: &TopicImage) -> Vec<MetadataRecord> {
-    let changes_min_isr = |record: &MetadataRecord| matches!(record, MetadataRecord::Config { key, .. } if key == "min.insync.replicas");
-    if !records.iter().any(changes_min_isr) {
-        return Vec::new();
-    }
-    let remembers =
-        |partition: &PartitionRegistration| !partition.elr.is_empty() || !partition.last_known_elr.is_empty();
-    let with_elr = (0..).zip(&topic.partitions).filter(|(_, partition)| remembers(partition));
-    let cleared = |number: i32| PartitionChange {
-        partition: number,
-        topic_id: topic.id,
-        elr: Some(Vec::new()),
-        last_known_elr: Some(Vec::new()),
-        ..PartitionChange::default()
-    };
-    with_elr.map(|(number, _)| MetadataRecord::PartitionChange(cleared(number))).collect()
-}
-
 pub fn refused_topic(topic: &CreatableTopic, (error, message): Refused) -> CreatableTopicResult {
     CreatableTopicResult::default()
         .with_name(topic.name.clone())
         .with_error_code(error.code())
         .with_error_message(Some(message.into()))
-}
-
-pub fn altered(
-    resource: &AlterConfigsResource,
-    outcome: Result<(), Refused>,
-) -> AlterConfigsResourceResponse {
-    let (error, message) = match outcome {
-        Ok(()) => (ErrorCode::None, None),
-        Err((error, message)) => (error, Some(message.into())),
-    };
-    AlterConfigsResourceResponse::default()
-        .with_error_code(error.code())
-        .with_error_message(message)
-        .with_resource_type(resource.resource_type)
-        .with_resource_name(resource.resource_name.clone())
 }
 
 #[cfg(test)]

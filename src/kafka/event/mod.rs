@@ -7,6 +7,7 @@
 
 mod reason;
 
+use super::controller::configs::Resource;
 use super::log::Contents;
 use super::protocol::{ApiKey, ErrorCode};
 use super::types::{
@@ -113,6 +114,17 @@ pub enum Event {
     },
     ConfigChanged {
         topic: Topic,
+        key: String,
+        value: Option<String>,
+    },
+    /// What an administrator was told of a resource's own configs.
+    ConfigsDescribed {
+        resource: Resource,
+        configs: Vec<(String, String)>,
+    },
+    /// A dynamic config of one broker, or with `None` the default of all.
+    BrokerConfigChanged {
+        broker: Option<BrokerId>,
         key: String,
         value: Option<String>,
     },

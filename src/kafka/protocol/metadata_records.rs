@@ -121,6 +121,10 @@ pub enum MetadataRecord {
         next: ProducerId,
     },
     BrokerRegistrationChange(BrokerRegistrationChange),
+    /// The eligible replicas and last known leaders of a topic's partitions are forgotten; `None`: of all topics'.
+    ClearElr {
+        topic: Option<Topic>,
+    },
 }
 
 impl MetadataRecord {
@@ -137,6 +141,7 @@ impl MetadataRecord {
             MetadataRecord::BrokerRegistrationChange(change) => {
                 (17, u32::from(change.in_controlled_shutdown))
             }
+            MetadataRecord::ClearElr { .. } => (28, 0),
         }
     }
 
@@ -179,6 +184,10 @@ impl MetadataRecord {
                 w.tags(&[]);
             }
             MetadataRecord::BrokerRegistrationChange(record) => encode_registration_change(&mut w, record),
+            MetadataRecord::ClearElr { topic } => {
+                w.compact_string(topic.as_ref().map_or("", Topic::as_str));
+                w.tags(&[]);
+            }
         }
         w.finish()
     }
@@ -217,6 +226,11 @@ impl MetadataRecord {
                 MetadataRecord::ProducerIds { broker, epoch, next }
             }
             (17, 0 | 1) => MetadataRecord::BrokerRegistrationChange(decode_registration_change(&mut r)?),
+            (28, 0) => {
+                let topic = r.compact_string()?;
+                r.tags()?;
+                MetadataRecord::ClearElr { topic: Some(Topic::new(topic)).filter(|_| !topic.is_empty()) }
+            }
             _ => return Err(r.error(WireProblem::Version(key as i16))),
         };
         r.finish()?;
@@ -475,6 +489,8 @@ mod tests {
         };
         check(MetadataRecord::BrokerRegistrationChange(fenced));
         check(MetadataRecord::RemoveTopic { id: topic_id });
+        check(MetadataRecord::ClearElr { topic: None });
+        check(MetadataRecord::ClearElr { topic: Some("orders".into()) });
         check(MetadataRecord::FeatureLevel { name: "metadata.version".into(), level: 30 });
         check(MetadataRecord::ProducerIds {
             broker: BrokerId(1),

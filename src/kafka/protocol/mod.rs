@@ -103,6 +103,7 @@ apis! {
     CreateTopics = 19, version 7: CreateTopicsRequest -> CreateTopicsResponse;
     DeleteTopics = 20, version 6: DeleteTopicsRequest -> DeleteTopicsResponse;
     InitProducerId = 22, version 5: InitProducerIdRequest -> InitProducerIdResponse;
+    DescribeConfigs = 32, version 4: DescribeConfigsRequest -> DescribeConfigsResponse;
     CreatePartitions = 37, version 3: CreatePartitionsRequest -> CreatePartitionsResponse;
     ElectLeaders = 43, version 2: ElectLeadersRequest -> ElectLeadersResponse;
     IncrementalAlterConfigs = 44, version 1: IncrementalAlterConfigsRequest -> IncrementalAlterConfigsResponse;

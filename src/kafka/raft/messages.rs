@@ -10,9 +10,8 @@ use kafka_protocol::messages::{vote_request, vote_response};
 
 use super::log::METADATA_TOPIC_ID;
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::types::{ControllerId, LeaderEpoch, Offset};
+use crate::kafka::types::{CLUSTER_ID, ControllerId, LeaderEpoch, Offset};
 
-const CLUSTER: &str = "glassbroker";
 const TOPIC: &str = "__cluster_metadata";
 
 /// How long a leader may hold a fetch that finds nothing, and how much it may return.
@@ -59,7 +58,7 @@ pub fn vote_request(voter: ControllerId, ballot: Ballot) -> m::VoteRequest {
         .with_pre_vote(ballot.pre_vote);
     let topic = vote_request::TopicData::default().with_topic_name(topic_name()).with_partitions(vec![data]);
     m::VoteRequest::default()
-        .with_cluster_id(Some(CLUSTER.into()))
+        .with_cluster_id(Some(CLUSTER_ID.into()))
         .with_voter_id(voter.0.into())
         .with_topics(vec![topic])
 }
@@ -99,7 +98,7 @@ pub fn begin_request(
     let data = begin::PartitionData::default().with_leader_id(leader.0.into()).with_leader_epoch(epoch.0);
     let topic = begin::TopicData::default().with_topic_name(topic_name()).with_partitions(vec![data]);
     m::BeginQuorumEpochRequest::default()
-        .with_cluster_id(Some(CLUSTER.into()))
+        .with_cluster_id(Some(CLUSTER_ID.into()))
         .with_voter_id(voter.0.into())
         .with_topics(vec![topic])
 }
@@ -135,7 +134,7 @@ pub fn end_request(
         .with_leader_epoch(epoch.0)
         .with_preferred_candidates(successors.iter().map(candidate).collect());
     let topic = end::TopicData::default().with_topic_name(topic_name()).with_partitions(vec![data]);
-    m::EndQuorumEpochRequest::default().with_cluster_id(Some(CLUSTER.into())).with_topics(vec![topic])
+    m::EndQuorumEpochRequest::default().with_cluster_id(Some(CLUSTER_ID.into())).with_topics(vec![topic])
 }
 
 /// The leader that resigned, its epoch and its successors in order.
@@ -195,7 +194,7 @@ pub fn fetch_request(
         .with_high_watermark(high_watermark.0);
     let topic = FetchTopic::default().with_topic_id(METADATA_TOPIC_ID.0).with_partitions(vec![partition]);
     m::FetchRequest::default()
-        .with_cluster_id(Some(CLUSTER.into()))
+        .with_cluster_id(Some(CLUSTER_ID.into()))
         .with_replica_state(ReplicaState::default().with_replica_id(replica.into()))
         .with_max_wait_ms(MAX_WAIT_MS)
         .with_max_bytes(MAX_BYTES)

@@ -2,7 +2,7 @@
 //!
 //! Mirrors `ReplicaManager` (R-REPL-11, 21, 35, 39).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::cleaner::LogCleaner;
@@ -19,7 +19,7 @@ use crate::kafka::event::{Event, TruncationReason};
 use crate::kafka::log::Log;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, TopicPartition};
+use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, Topic, TopicPartition};
 
 /// The step at hand: when it happens, what the broker knows of the cluster, and where its effects go.
 pub struct Step<'a> {
@@ -55,6 +55,8 @@ pub struct ReplicaManager {
     pub(super) partitions: BTreeMap<TopicPartition, Rc<Partition>>,
     pub(super) purgatory: Purgatory,
     pub(super) fetchers: BTreeMap<BrokerId, Fetcher>,
+    /// What each topic's configs come to here, read once.
+    configs: BTreeMap<Topic, Rc<TopicConfig>>,
     checkpoints: BTreeMap<TopicPartition, Offset>,
     pub(super) cleaner: LogCleaner,
     notices: Vec<Notice>,
@@ -77,6 +79,7 @@ impl ReplicaManager {
             partitions,
             purgatory: Purgatory::default(),
             fetchers: BTreeMap::new(),
+            configs: BTreeMap::new(),
             checkpoints: disk.high_watermarks,
             cleaner: LogCleaner::new(disk.cleaned),
             notices: Vec::new(),
@@ -141,7 +144,7 @@ impl ReplicaManager {
     /// Carries out what the metadata log says of one partition that this broker holds a replica of.
     pub fn apply(&mut self, tp: &TopicPartition, registration: &PartitionRegistration, step: &mut Step<'_>) {
         let Some(topic) = step.image.topic(&tp.topic) else { return };
-        let config = self.topic_config(tp, step.image);
+        let config = self.topic_config(&tp.topic, step.image);
         let me = self.me;
         let partition = self.partitions.entry(tp.clone()).or_insert_with(|| {
             let log = Log::created_at(step.now);
@@ -197,19 +200,38 @@ impl ReplicaManager {
         self.complete(tp, step);
     }
 
-    fn topic_config(&self, tp: &TopicPartition, image: &ClusterImage) -> Rc<TopicConfig> {
-        let mut config = image.topic_config(&tp.topic);
-        config.log.producer_id_expiration_ms = self.config.producer_id_expiration_ms;
-        Rc::new(config)
+    fn topic_config(&mut self, topic: &Topic, image: &ClusterImage) -> Rc<TopicConfig> {
+        let read = || {
+            let mut config = image.topic_config(topic, &self.config);
+            config.log.producer_id_expiration_ms = self.config.producer_id_expiration_ms;
+            Rc::new(config)
+        };
+        self.configs.entry(topic.clone()).or_insert_with(read).clone()
     }
 
     /// Another value of a topic's config. It is no reason to look at the high watermark (R-REPL-14): with a lower
     /// min.insync.replicas that moves at the next append or fetch.
-    pub fn apply_config(&mut self, tp: &TopicPartition, image: &ClusterImage) {
-        let config = self.topic_config(tp, image);
-        if let Some(partition) = self.edit(tp) {
-            partition.config = config;
+    pub fn apply_topic_config(&mut self, topic: &Topic, image: &ClusterImage) {
+        self.configs.remove(topic);
+        if image.topic(topic).is_none() {
+            return;
         }
+        let config = self.topic_config(topic, image);
+        let of_topic = self.partitions.values_mut().filter(|partition| partition.tp.topic == *topic);
+        of_topic.for_each(|partition| Rc::make_mut(partition).config = config.clone());
+    }
+
+    /// Other configs of the broker, and with them of the topics that leave something open.
+    pub fn reconfigure(&mut self, config: Rc<BrokerConfig>, image: &ClusterImage) {
+        self.config = config;
+        self.configs.clear();
+        let topics: BTreeSet<Topic> = self.partitions.keys().map(|tp| tp.topic.clone()).collect();
+        topics.iter().for_each(|topic| self.apply_topic_config(topic, image));
+    }
+
+    /// A topic is gone; one of its name would be another.
+    pub fn forget_config(&mut self, topic: &Topic) {
+        self.configs.remove(topic);
     }
 
     /// R-REPL-35: fetching starts at the own log end; without a known epoch, at the high watermark.

@@ -10,6 +10,9 @@
 //! add partitions to NAME up to 6     delete topic NAME             elect unclean leaders
 //! reassign NAME-0 to 3,1,2           cancel reassignment NAME-0
 //! set topic NAME min.insync.replicas=1          unset topic NAME min.insync.replicas
+//! set broker 2 message.max.bytes=100000         unset broker 2 message.max.bytes
+//! set cluster min.insync.replicas=2             unset cluster message.max.bytes
+//! describe topic NAME                describe broker 2             describe cluster
 //! ```
 //!
 //! A client may be added with less than that; [`Written`] then holds what was said and [`Clients`] completes it.

@@ -7,14 +7,15 @@ use super::CommandError;
 use super::complete::{ConsumerDraft, ProducerDraft, Written};
 use super::tokens::{Token, tokens};
 use crate::client::consumer::Line;
+use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic, TopicPartition};
 use crate::lab::words::suggestion;
 use crate::sim::{Command, Target};
 
-const VERBS: [&str; 19] = [
+const VERBS: [&str; 20] = [
     "kill", "stop", "start", "freeze", "thaw", "cut", "heal", "add", "pause", "resume", "close", "crash",
-    "create", "delete", "elect", "reassign", "cancel", "set", "unset",
+    "create", "delete", "elect", "reassign", "cancel", "set", "unset", "describe",
 ];
 
 /// Reads one command.
@@ -56,8 +57,9 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
         "elect" => elect(&mut words)?.into(),
         "reassign" => reassign(&mut words)?.into(),
         "cancel" => cancel(&mut words)?.into(),
-        "set" => set_topic(&mut words)?.into(),
-        "unset" => unset_topic(&mut words)?.into(),
+        "set" => set(&mut words)?.into(),
+        "unset" => unset(&mut words)?.into(),
+        "describe" => Command::Describe(resource(&mut words)?).into(),
         other => {
             let reason = format!("{other} is no command{}", suggestion(other, VERBS));
             return Err(CommandError::new(verb.column, reason));
@@ -296,24 +298,39 @@ fn partition(words: &mut Words) -> Result<TopicPartition, CommandError> {
     }
 }
 
-fn set_topic(words: &mut Words) -> Result<Command, CommandError> {
-    words.expect("topic")?;
-    let topic = topic(words)?;
-    let token = words.take("a config such as min.insync.replicas=1")?;
-    match &token.value {
-        Some(value) if !token.text.is_empty() => {
-            Ok(Command::SetTopicConfig { topic, key: token.text.clone(), value: Some(value.clone()) })
-        }
-        _ => Err(CommandError::new(token.column, "expected a config such as min.insync.replicas=1")),
+/// What configs belong to: `topic orders`, `broker 2` or `cluster`.
+fn resource(words: &mut Words) -> Result<Resource, CommandError> {
+    Ok(match one_of(words, &["topic", "broker", "cluster"])? {
+        "topic" => Resource::Topic(topic(words)?),
+        "broker" => Resource::Broker(Some(BrokerId(words.id("a broker id")?))),
+        _ => Resource::Broker(None),
+    })
+}
+
+fn configured(resource: Resource, key: String, value: Option<String>) -> Command {
+    match resource {
+        Resource::Topic(topic) => Command::SetTopicConfig { topic, key, value },
+        Resource::Broker(broker) => Command::SetBrokerConfig { broker, key, value },
     }
 }
 
-fn unset_topic(words: &mut Words) -> Result<Command, CommandError> {
-    words.expect("topic")?;
-    let topic = topic(words)?;
+fn set(words: &mut Words) -> Result<Command, CommandError> {
+    const WHAT: &str = "a config such as min.insync.replicas=1";
+    let resource = resource(words)?;
+    let token = words.take(WHAT)?;
+    match &token.value {
+        Some(value) if !token.text.is_empty() => {
+            Ok(configured(resource, token.text.clone(), Some(value.clone())))
+        }
+        _ => Err(CommandError::new(token.column, format!("expected {WHAT}"))),
+    }
+}
+
+fn unset(words: &mut Words) -> Result<Command, CommandError> {
+    let resource = resource(words)?;
     let token = words.plain("the name of a config")?;
     check_filled(token, "the name of a config")?;
-    Ok(Command::SetTopicConfig { topic, key: token.text.clone(), value: None })
+    Ok(configured(resource, token.text.clone(), None))
 }
 
 fn producer(words: &mut Words) -> Result<ProducerDraft, CommandError> {

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use super::tokens::quote;
 use crate::client::consumer::ConsumerSpec;
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
+use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
-use crate::kafka::types::{ClientName, TopicPartition};
+use crate::kafka::types::{BrokerId, ClientName, TopicPartition};
 use crate::sim::{Command, Target};
 
 /// The one text form of a command.
@@ -55,6 +56,14 @@ pub fn print(command: &Command) -> String {
         Command::SetTopicConfig { topic, key, value: None } => {
             format!("unset topic {} {}", quote(topic.as_str()), quote(key))
         }
+        Command::SetBrokerConfig { broker, key, value: Some(value) } => {
+            format!("set {} {}={}", owner(*broker), quote(key), quote(value))
+        }
+        Command::SetBrokerConfig { broker, key, value: None } => {
+            format!("unset {} {}", owner(*broker), quote(key))
+        }
+        Command::Describe(Resource::Topic(topic)) => format!("describe topic {}", quote(topic.as_str())),
+        Command::Describe(Resource::Broker(broker)) => format!("describe {}", owner(*broker)),
     }
 }
 
@@ -64,6 +73,11 @@ fn target(target: &Target) -> String {
         Target::Controller(id) => format!("controller {id}"),
         Target::Client(name) => client(name),
     }
+}
+
+/// One broker, or the cluster as the default of all.
+fn owner(broker: Option<BrokerId>) -> String {
+    broker.map_or("cluster".to_owned(), |broker| format!("broker {broker}"))
 }
 
 fn election(kind: ElectionType) -> &'static str {

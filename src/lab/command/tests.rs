@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::client::consumer::{ConsumerSpec, Line};
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
+use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::types::{BrokerId, ClientName, Topic, TopicPartition};
 use crate::sim::{Command, Target};
@@ -100,6 +101,18 @@ fn every_command_has_one_text_form() {
     };
     check("set topic orders min.insync.replicas=1", set(Some("1")));
     check("unset topic orders min.insync.replicas", set(None));
+    let set = |broker: Option<i32>, value: Option<&str>| Command::SetBrokerConfig {
+        broker: broker.map(BrokerId),
+        key: "message.max.bytes".to_owned(),
+        value: value.map(str::to_owned),
+    };
+    check("set broker 2 message.max.bytes=100000", set(Some(2), Some("100000")));
+    check("unset broker 2 message.max.bytes", set(Some(2), None));
+    check("set cluster message.max.bytes=100000", set(None, Some("100000")));
+    check("unset cluster message.max.bytes", set(None, None));
+    check("describe topic orders", Command::Describe(Resource::Topic("orders".into())));
+    check("describe broker 2", Command::Describe(Resource::Broker(Some(BrokerId(2)))));
+    check("describe cluster", Command::Describe(Resource::Broker(None)));
     check(
         "add producer checkout-api to orders rate 12/s keys \"cart-{0..7}\" acks=1 linger.ms=20",
         Command::AddProducer(producer("checkout-api", "orders")),
@@ -182,6 +195,15 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
         "set topic orders min.insync.replicas",
         "column 18: expected a config such as min.insync.replicas=1",
     );
+    check_refused(
+        "set clustr min.insync.replicas=2",
+        "column 5: expected one of topic, broker, cluster, not \"clustr\" (did you mean cluster?)",
+    );
+    check_refused(
+        "set broker min.insync.replicas=2",
+        "column 12: expected a broker id; quote a name that has an =",
+    );
+    check_refused("describe", "column 9: expected topic, broker, cluster");
 }
 
 #[test]
@@ -371,6 +393,15 @@ mod properties {
             ),
             (topic(), name(), option::of("[^\\p{Cc}]{0,12}"))
                 .prop_map(|(topic, key, value)| Command::SetTopicConfig { topic, key, value }),
+            (option::of(0..=i32::MAX), name(), option::of("[^\\p{Cc}]{0,12}")).prop_map(
+                |(broker, key, value)| {
+                    let broker = broker.map(BrokerId);
+                    Command::SetBrokerConfig { broker, key, value }
+                }
+            ),
+            topic().prop_map(|topic| Command::Describe(Resource::Topic(topic))),
+            option::of(0..=i32::MAX)
+                .prop_map(|broker| Command::Describe(Resource::Broker(broker.map(BrokerId)))),
         ];
         let partition =
             || (name(), 0..=i32::MAX).prop_map(|(topic, n)| TopicPartition::new(&Topic::new(&topic), n));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Sentence, Subject, Tone};
+use crate::kafka::controller::configs::Resource;
 use crate::kafka::event::{Act, Event};
 use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, GroupId, NodeId};
@@ -196,6 +197,35 @@ pub(super) fn tell(processes: &Processes, time: Time, event: &Event) -> Option<S
                 None => format!("topic {topic}: {key} is back at its default"),
             };
             Sentence::new(time, Tone::Info, Subject::Topic(topic.clone()), title).rules(&["R-LOG-53"])
+        }
+        Event::ConfigsDescribed { resource, configs } => {
+            let (subject, whose) = match resource {
+                Resource::Topic(topic) => (Subject::Topic(topic.clone()), format!("topic {topic}")),
+                Resource::Broker(Some(broker)) => (Subject::Broker(*broker), format!("broker {broker}")),
+                Resource::Broker(None) => (Subject::Cluster, "the cluster's default".to_owned()),
+            };
+            let list: Vec<String> = configs.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            let title = match list.is_empty() {
+                true => format!("{whose}: no config of its own"),
+                false => format!("{whose}: {}", list.join(", ")),
+            };
+            Sentence::new(time, Tone::Info, subject, title)
+                .detail("These were set while the cluster ran; everything else is as the brokers' files or Kafka's defaults have it.")
+                .rules(&["R-LOG-53"])
+        }
+        Event::BrokerConfigChanged { broker, key, value } => {
+            let subject = broker.map_or(Subject::Cluster, Subject::Broker);
+            let whose = broker.map_or("the cluster's default".to_owned(), |broker| format!("broker {broker}"));
+            let title = match value {
+                Some(value) => format!("{whose}: {key} set to {value}"),
+                None => format!("{whose}: {key} removed"),
+            };
+            let detail = match (value, broker) {
+                (None, _) => "What stands below it counts again: the cluster's default, the broker's file, Kafka's default.",
+                (Some(_), Some(_)) => "It stands above the cluster's default and above the broker's file.",
+                (Some(_), None) => "It holds for topics and brokers that have no value of their own.",
+            };
+            Sentence::new(time, Tone::Info, subject, title).detail(detail).rules(&["R-LOG-53"])
         }
         _ => return None,
     };

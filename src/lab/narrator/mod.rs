@@ -138,7 +138,9 @@ impl Narrator {
             | Event::TopicCreated { .. }
             | Event::PartitionsAdded { .. }
             | Event::TopicDeleted { .. }
-            | Event::ConfigChanged { .. } => cluster::tell(&self.processes, time, event),
+            | Event::ConfigChanged { .. }
+            | Event::BrokerConfigChanged { .. }
+            | Event::ConfigsDescribed { .. } => cluster::tell(&self.processes, time, event),
 
             Event::LeaderElected { .. }
             | Event::ReplicasChanged { .. }

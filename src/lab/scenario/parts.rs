@@ -8,9 +8,10 @@ use crate::client::config::producer::ProducerConfig;
 use crate::client::config::{COMMON_KEYS, producer::PRODUCER_KEYS};
 use crate::client::consumer::{ConsumerConfig, ConsumerSpec, Line};
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
-use crate::kafka::config::{BROKER_KEYS, BrokerConfig, TOPIC_KEYS, check_topic_config};
+use crate::kafka::config::{BrokerConfig, TOPIC_KEYS, broker_keys, check_topic_config};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
+use crate::kafka::topic_name;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic};
 use crate::lab::command::{default_keys, default_program, default_rate};
 use crate::lab::words::{count, suggestion};
@@ -82,7 +83,7 @@ pub(super) fn broker_config(root: Section) -> Read<BTreeMap<String, String>> {
     };
     let configs = section.configs()?;
     BrokerConfig::read(&configs.values).map_err(|error| {
-        let known = BROKER_KEYS.iter().map(|key| key.name);
+        let known = broker_keys().map(|key| key.name);
         invalid_config(&configs, &error.key, &error.to_string(), known)
     })?;
     Ok(configs.values)
@@ -92,9 +93,10 @@ fn invalid_config<'a>(
     configs: &Configs,
     key: &str,
     message: &str,
-    known: impl Iterator<Item = &'a str> + Clone,
+    known: impl Iterator<Item = &'a str>,
 ) -> super::ScenarioError {
-    let near = if known.clone().any(|name| name == key) { String::new() } else { suggestion(key, known) };
+    let known: Vec<&str> = known.collect();
+    let near = if known.contains(&key) { String::new() } else { suggestion(key, known) };
     configs.error(key, format!("{}: {message}{near}", ErrorCode::InvalidConfig))
 }
 
@@ -146,7 +148,7 @@ fn topic(section: Section, brokers: usize) -> Read<TopicSpec> {
     }
     let config = configs(section)?;
     if let Some(configs) = &config {
-        check_topic_config(&configs.values).map_err(|error| {
+        check_topic_config(&configs.values, &BTreeMap::new()).map_err(|error| {
             let known = TOPIC_KEYS.iter().map(|key| key.name);
             invalid_config(configs, &error.key, &error.to_string(), known)
         })?;
@@ -163,11 +165,9 @@ fn configs(section: Section) -> Read<Option<Configs>> {
 /// R-LOG-52.
 fn topic_name(field: Field) -> Read<Topic> {
     let name = field.text()?;
-    let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let fits = (1..=249).contains(&name.len()) && name.chars().all(is_legal) && name != "." && name != "..";
-    match fits {
-        true => Ok(Topic::new(name)),
-        false => {
+    match topic_name::check(name) {
+        Ok(()) => Ok(Topic::new(name)),
+        Err(_) => {
             let legal = "a topic's name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-'";
             Err(field.error(format!("{}: {legal}", ErrorCode::InvalidTopicException)))
         }

@@ -8,7 +8,7 @@ use std::fmt;
 use super::Scenario;
 use crate::client::config::{COMMON_KEYS, producer::PRODUCER_KEYS};
 use crate::client::consumer::config::KEYS as CONSUMER_KEYS;
-use crate::kafka::config::{BROKER_KEYS, TOPIC_KEYS};
+use crate::kafka::config::{TOPIC_KEYS, broker_keys};
 use crate::kafka::types::{ClientName, Topic};
 
 /// What a setting belongs to.
@@ -48,7 +48,7 @@ impl fmt::Display for Setting {
 /// Every config of the scenario that departs from Kafka's default: brokers, topics, then clients.
 pub fn classroom_settings(scenario: &Scenario) -> Vec<Setting> {
     let default_of = |name: &str| {
-        let mut keys = BROKER_KEYS.iter().map(|key| (key.name, key.default));
+        let mut keys = broker_keys().map(|key| (key.name, key.default));
         keys.find(|(key, _)| *key == name).map(|(_, default)| default)
     };
     let mut settings = departures(Scope::Brokers, &scenario.broker_config, default_of);

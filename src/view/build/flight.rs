@@ -82,6 +82,7 @@ fn kind(api: ApiKey) -> FlightKind {
         | ApiKey::Heartbeat
         | ApiKey::ApiVersions
         | ApiKey::InitProducerId
+        | ApiKey::DescribeConfigs
         | ApiKey::ListPartitionReassignments
         | ApiKey::Envelope
         | ApiKey::BrokerHeartbeat

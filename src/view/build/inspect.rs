@@ -72,7 +72,9 @@ fn replica_facts(
         if !registration.elr.is_empty() {
             facts.push(fact("eligible", list(&registration.elr)));
         }
-        facts.push(fact("min in sync", image.topic_config(&tp.topic).min_insync_replicas));
+    }
+    if let Some(partition) = partition {
+        facts.push(fact("min in sync", partition.config.min_insync_replicas));
     }
     facts.push(fact("log start", log.log_start_offset()));
     facts.push(Fact { tone: Tone::Good, ..fact("HW", log.high_watermark()) });

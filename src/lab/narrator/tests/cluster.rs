@@ -1,6 +1,7 @@
 //! Brokers, links, topics, partitions.
 
 use super::*;
+use crate::kafka::controller::configs::Resource;
 
 #[test]
 fn a_broker_dies_is_fenced_and_its_leaders_move() {
@@ -216,6 +217,40 @@ fn a_link_between_a_client_and_a_broker_is_told_by_the_clients_name() {
                 Bad: What they send to each other does not arrive until it heals; a timeout may close the connection before.
             00:00.002  link between broker 1 and controller 101 healed
                 Good
+        "#]],
+    );
+}
+
+#[test]
+fn configs_of_brokers_change_and_are_described() {
+    let changed = |broker: Option<i32>, value: Option<&str>| Event::BrokerConfigChanged {
+        broker: broker.map(BrokerId),
+        key: "message.max.bytes".to_owned(),
+        value: value.map(str::to_owned),
+    };
+    let described = |resource, configs: &[(&str, &str)]| Event::ConfigsDescribed {
+        resource,
+        configs: configs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
+    };
+    check(
+        &[
+            (1, changed(Some(2), Some("5"))),
+            (2, changed(None, None)),
+            (3, described(Resource::Topic(Topic::new("orders")), &[("a", "1"), ("b", "2")])),
+            (4, described(Resource::Broker(Some(BrokerId(2))), &[("message.max.bytes", "5")])),
+            (5, described(Resource::Broker(None), &[])),
+        ],
+        expect![[r#"
+            00:00.001  broker 2: message.max.bytes set to 5 (R-LOG-53)
+                Info: It stands above the cluster's default and above the broker's file.
+            00:00.002  the cluster's default: message.max.bytes removed (R-LOG-53)
+                Info: What stands below it counts again: the cluster's default, the broker's file, Kafka's default.
+            00:00.003  topic orders: a=1, b=2 (R-LOG-53)
+                Info: These were set while the cluster ran; everything else is as the brokers' files or Kafka's defaults have it.
+            00:00.004  broker 2: message.max.bytes=5 (R-LOG-53)
+                Info: These were set while the cluster ran; everything else is as the brokers' files or Kafka's defaults have it.
+            00:00.005  the cluster's default: no config of its own (R-LOG-53)
+                Info: These were set while the cluster ran; everything else is as the brokers' files or Kafka's defaults have it.
         "#]],
     );
 }

@@ -1,0 +1,304 @@
+//! Configs at a broker: what it checks before a change goes to the controller, and what it tells of them.
+//!
+//! Mirrors `ConfigAdminManager` and `ConfigHelper` (R-LOG-53). A change of a broker's configs is checked by the broker
+//! that it is sent to, and one of a single broker only by that broker.
+//!
+//! **Invariant:** a broker describes what it has replayed, whether or not there is a controller.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
+use kafka_protocol::messages::describe_configs_response::{
+    DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
+};
+use kafka_protocol::messages::incremental_alter_configs_request::AlterConfigsResource;
+use kafka_protocol::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
+use kafka_protocol::messages::{
+    DescribeConfigsRequest, DescribeConfigsResponse, IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+};
+use kafka_protocol::protocol::StrBytes;
+
+use super::process::Broker;
+use super::timer::BrokerTimer;
+use crate::kafka::config::{
+    Key, LOG_KEYS, NULL, UpdateMode, broker_key, broker_keys, check_dynamic, synonyms_of, topic_key,
+    update_mode,
+};
+use crate::kafka::controller::configs::{self, BROKER, ConfigSource, Op, Resource, TOPIC};
+use crate::kafka::controller::topics::Refused;
+use crate::kafka::effects::{Effects, RequestId};
+use crate::kafka::protocol::{ErrorCode, Request};
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerId, ClientName, Topic};
+
+fn invalid(sentence: String) -> Refused {
+    (ErrorCode::InvalidRequest, sentence)
+}
+
+impl Broker {
+    /// A client's change of configs: what can be judged here is, the rest goes to the controller.
+    pub(super) fn alter_configs(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        client: &ClientName,
+        request: &IncrementalAlterConfigsRequest,
+        fx: &mut Effects<BrokerTimer>,
+    ) {
+        let mut settled = Vec::new();
+        let mut rest = request.clone();
+        rest.resources.retain(|resource| match self.check_alteration(resource, &request.resources) {
+            Ok(()) => true,
+            Err(refused) => {
+                settled.push(configs::answer(resource, Err(refused)));
+                false
+            }
+        });
+        if rest.resources.is_empty() && !request.resources.is_empty() {
+            return fx.respond(id, IncrementalAlterConfigsResponse::default().with_responses(settled));
+        }
+        self.forward_rest(now, id, client, Rc::new(Request::from(rest)), settled, fx);
+    }
+
+    /// `ConfigAdminManager.preprocess`.
+    fn check_alteration(
+        &self,
+        resource: &AlterConfigsResource,
+        all: &[AlterConfigsResource],
+    ) -> Result<(), Refused> {
+        let same = |other: &&AlterConfigsResource| {
+            (other.resource_type, &other.resource_name) == (resource.resource_type, &resource.resource_name)
+        };
+        if all.iter().filter(same).count() > 1 {
+            return Err(invalid("Each resource must appear at most once.".to_string()));
+        }
+        let names: Vec<&str> = resource.configs.iter().map(|config| config.name.as_str()).collect();
+        if (1..names.len()).any(|i| names[..i].contains(&names[i])) {
+            return Err(invalid("Error due to duplicate config keys".to_string()));
+        }
+        let nulls = resource
+            .configs
+            .iter()
+            .filter(|config| config.value.is_none() && config.config_operation != Op::Delete.code());
+        let nulls: Vec<&str> = nulls.map(|config| config.name.as_str()).collect();
+        if !nulls.is_empty() {
+            return Err(invalid(format!("Null value not supported for : {}", nulls.join(", "))));
+        }
+        match resource.resource_type {
+            TOPIC => Ok(()),
+            BROKER => self.check_broker_alteration(resource),
+            other => Err(invalid(format!("Unknown resource type {other}"))),
+        }
+    }
+
+    fn check_broker_alteration(&self, resource: &AlterConfigsResource) -> Result<(), Refused> {
+        let name = resource.resource_name.as_str();
+        let target = self.broker_resource(name, false)?;
+        let mut wanted = Resource::Broker(target).values(&self.image);
+        // What would be passed over when it is read back is no part of the change.
+        wanted.retain(|key, _| broker_key(key).is_none() || update_mode(key) != UpdateMode::ReadOnly);
+        for config in &resource.configs {
+            let (key, value) = (config.name.as_str(), config.value.as_deref().unwrap_or_default());
+            let Some(op) = Op::of_code(config.config_operation) else {
+                return Err(invalid(format!("Unknown operations type {}", config.config_operation)));
+            };
+            let after = match op {
+                Op::Set => value.to_string(),
+                Op::Delete => {
+                    wanted.remove(key);
+                    continue;
+                }
+                Op::Append | Op::Subtract => {
+                    let refuse = |sentence: String| Err((ErrorCode::InvalidConfig, sentence));
+                    let Some(known) = broker_key(key) else {
+                        return refuse(format!("Unknown config name: {key}"));
+                    };
+                    if !known.kind.is_list() {
+                        let what = if op == Op::Append { "append" } else { "subtract" };
+                        return refuse(format!("Config value {what} is not allowed for config key: {key}"));
+                    }
+                    configs::changed_list(&known, wanted.get(key).map(String::as_str), op, value)
+                }
+            };
+            wanted.insert(key.to_string(), after);
+        }
+        check_dynamic(&wanted, target.is_none(), &self.static_config).map_err(invalid)
+    }
+
+    /// The broker that a resource's name means: this one, or with an empty name the default of all.
+    fn broker_resource(&self, name: &str, describing: bool) -> Result<Option<BrokerId>, Refused> {
+        let (what, expected) = match describing {
+            true => ("Broker", format!("{} or empty string,", self.id)),
+            false => ("Node", format!("{},", self.id)),
+        };
+        match name.parse::<i32>() {
+            _ if name.is_empty() => Ok(None),
+            Ok(id) if id == self.id.0 => Ok(Some(self.id)),
+            Ok(_) => Err(invalid(format!("Unexpected broker id, expected {expected} but received {name}"))),
+            Err(_) => Err(invalid(format!("{what} id must be an integer, but it is: {name}"))),
+        }
+    }
+
+    /// What this broker knows of configs; it asks nobody.
+    pub(super) fn describe_configs(&self, request: &DescribeConfigsRequest) -> DescribeConfigsResponse {
+        let result = |resource: &DescribeConfigsResource| {
+            let described = self.described(resource, request.include_synonyms);
+            let result = DescribeConfigsResult::default()
+                .with_resource_type(resource.resource_type)
+                .with_resource_name(resource.resource_name.clone())
+                .with_error_message(None);
+            match described {
+                Ok(configs) => result.with_configs(configs),
+                Err((error, message)) => {
+                    result.with_error_code(error.code()).with_error_message(Some(message.into()))
+                }
+            }
+        };
+        DescribeConfigsResponse::default().with_results(request.resources.iter().map(result).collect())
+    }
+
+    fn described(
+        &self,
+        resource: &DescribeConfigsResource,
+        synonyms: bool,
+    ) -> Result<Vec<DescribeConfigsResourceResult>, Refused> {
+        let name = resource.resource_name.as_str();
+        let wanted = |key: &str| {
+            let keys = resource.configuration_keys.as_ref();
+            keys.is_none_or(|keys| keys.is_empty() || keys.iter().any(|each| each.as_str() == key))
+        };
+        let entries: Vec<Entry> = match resource.resource_type {
+            TOPIC => {
+                let Resource::Topic(topic) = Resource::read(TOPIC, name)? else { return Ok(Vec::new()) };
+                self.topic_entries(&topic)?
+            }
+            BROKER => match self.broker_resource(name, true)? {
+                Some(_) => broker_keys().map(|key| self.broker_entry(key)).collect(),
+                None => self.default_entries(),
+            },
+            other => return Err(invalid(format!("Unsupported resource type: {other}"))),
+        };
+        let entries = entries.into_iter().filter(|entry| wanted(&entry.key));
+        Ok(entries.map(|entry| entry.result(synonyms)).collect())
+    }
+
+    fn topic_entries(&self, name: &Topic) -> Result<Vec<Entry>, Refused> {
+        let unknown =
+            || (ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicOrPartition.name().to_string());
+        let topic = self.image.topic(name).ok_or_else(unknown)?;
+        let names = crate::kafka::config::TOPIC_KEYS.iter().chain(crate::kafka::config::TOPIC_NOT_MODELLED);
+        let entry = |key: &Key| {
+            let mut synonyms = Vec::new();
+            if let Some(own) = topic.config.get(key.name) {
+                synonyms.push((key.name.to_string(), own.clone(), ConfigSource::Topic));
+            }
+            synonyms.extend(self.broker_synonyms(synonyms_of(key.name).map(|synonym| synonym.key)));
+            let value = match synonyms.first() {
+                Some((name, value, _)) => to_topic(name, value),
+                None => key.default.to_string(),
+            };
+            Entry { key: key.name.to_string(), value, read_only: false, kind: key.kind.code(), synonyms }
+        };
+        Ok(names.map(entry).collect())
+    }
+
+    /// A config of this broker with everything that has a say in it.
+    fn broker_entry(&self, key: Key) -> Entry {
+        let log_key = LOG_KEYS.iter().find(|log_key| log_key.key.name == key.name);
+        let mut synonyms = match log_key {
+            Some(log_key) => self.broker_synonyms(synonyms_of(log_key.topic_key).map(|synonym| synonym.key)),
+            None => self.broker_synonyms([key].into_iter()),
+        };
+        let first = synonyms.iter().position(|(name, ..)| name == key.name).unwrap_or(synonyms.len());
+        synonyms.drain(..first);
+        let value = synonyms.first().map_or(key.default, |(_, value, _)| value.as_str()).to_string();
+        let read_only = update_mode(key.name) == UpdateMode::ReadOnly;
+        Entry { key: key.name.to_string(), value, read_only, kind: key.kind.code(), synonyms }
+    }
+
+    /// What stands as the default of all brokers.
+    fn default_entries(&self) -> Vec<Entry> {
+        let entry = |(name, value): (&String, &String)| Entry {
+            key: name.clone(),
+            value: value.clone(),
+            read_only: update_mode(name) == UpdateMode::ReadOnly,
+            kind: broker_key(name).map_or(0, |key| key.kind.code()),
+            synonyms: vec![(name.clone(), value.clone(), ConfigSource::DynamicDefault)],
+        };
+        self.image.cluster_config.iter().map(entry).collect()
+    }
+
+    /// The values of configs that mean the same, the one that counts first (R-LOG-53).
+    fn broker_synonyms(&self, keys: impl Iterator<Item = Key>) -> Vec<(String, String, ConfigSource)> {
+        let none = BTreeMap::new();
+        let own = self.image.broker_configs.get(&self.id).unwrap_or(&none);
+        let keys: Vec<Key> = keys.collect();
+        let mut found = Vec::new();
+        for (values, source) in [
+            (own, ConfigSource::DynamicBroker),
+            (&self.image.cluster_config, ConfigSource::DynamicDefault),
+            (&self.static_config.given, ConfigSource::Static),
+        ] {
+            let given = keys
+                .iter()
+                .filter_map(|key| Some((key.name.to_string(), values.get(key.name)?.clone(), source)));
+            found.extend(given);
+        }
+        let defaults = keys.iter().filter(|key| key.default != NULL);
+        found.extend(
+            defaults.map(|key| (key.name.to_string(), key.default.to_string(), ConfigSource::Default)),
+        );
+        found
+    }
+}
+
+/// A broker's value as the topic has it.
+fn to_topic(name: &str, value: &str) -> String {
+    match LOG_KEYS.iter().find(|log_key| log_key.key.name == name) {
+        Some(log_key) if topic_key(name).is_none() => log_key.to_topic(value),
+        _ => value.to_string(),
+    }
+}
+
+/// One config as it is described.
+struct Entry {
+    key: String,
+    value: String,
+    read_only: bool,
+    kind: i8,
+    /// Everything that has a say, the one that counts first.
+    synonyms: Vec<(String, String, ConfigSource)>,
+}
+
+impl Entry {
+    fn result(self, with_synonyms: bool) -> DescribeConfigsResourceResult {
+        let text = |text: &str| StrBytes::from_string(text.to_owned());
+        let source = self.synonyms.first().map_or(ConfigSource::Default, |(_, _, source)| *source);
+        let synonyms = self.synonyms.iter().filter(|_| with_synonyms).map(|(name, value, source)| {
+            DescribeConfigsSynonym::default()
+                .with_name(text(name))
+                .with_value(Some(text(value)))
+                .with_source(source.code())
+        });
+        DescribeConfigsResourceResult::default()
+            .with_name(text(&self.key))
+            .with_value(Some(text(&self.value)).filter(|_| self.value != NULL))
+            .with_read_only(self.read_only)
+            .with_config_source(source.code())
+            .with_synonyms(synonyms.collect())
+            .with_config_type(self.kind)
+            .with_documentation(None)
+    }
+}
+
+/// What the controller said of the rest of a request, with what was settled before it was asked.
+pub(super) fn together(
+    response: &IncrementalAlterConfigsResponse,
+    settled: &[AlterConfigsResourceResponse],
+) -> IncrementalAlterConfigsResponse {
+    let mut whole = response.clone();
+    whole.responses.extend(settled.iter().cloned());
+    whole
+}

@@ -1,0 +1,275 @@
+//! The table of broker and controller configs (`ReplicationConfigs`, `KRaftConfigs`, `QuorumConfig`,
+//! `GroupCoordinatorConfig`, `ServerConfigs`).
+//!
+//! **Invariant:** a name stands in one table only.
+
+use super::not_modelled::BROKER_NOT_MODELLED;
+use super::{Key, Kind, LOG_KEYS};
+
+/// The broker configs that have their effect here, beside the [`LOG_KEYS`] of topic configs that have one.
+const BROKER_KEYS: &[Key] = &[
+    Key {
+        name: "auto.create.topics.enable",
+        default: "true",
+        kind: Kind::Boolean,
+        doc: "Whether a client that asks for an unknown topic has it created.",
+    },
+    Key {
+        name: "auto.leader.rebalance.enable",
+        default: "true",
+        kind: Kind::Boolean,
+        doc: "Whether leaders move back to the first replica of their partition by themselves.",
+    },
+    Key {
+        name: "broker.heartbeat.interval.ms",
+        default: "2000",
+        kind: Kind::int_from(1),
+        doc: "How often a broker tells the controller that it lives.",
+    },
+    Key {
+        name: "broker.session.timeout.ms",
+        default: "9000",
+        kind: Kind::int_from(1),
+        doc: "A broker that is silent for longer is fenced.",
+    },
+    Key {
+        name: "controlled.shutdown.enable",
+        default: "true",
+        kind: Kind::Boolean,
+        doc: "Whether a broker that is stopped gives its leaderships away first.",
+    },
+    Key {
+        name: "controller.quorum.election.backoff.max.ms",
+        default: "1000",
+        kind: Kind::int_from(0),
+        doc: "The longest wait of a voter that lets better ones stand for election first.",
+    },
+    Key {
+        name: "controller.quorum.election.timeout.ms",
+        default: "1000",
+        kind: Kind::int_from(1),
+        doc: "How long an election may take, and up to twice that.",
+    },
+    Key {
+        name: "controller.quorum.fetch.timeout.ms",
+        default: "2000",
+        kind: Kind::int_from(1),
+        doc: "A voter that hears nothing of the leader for longer wants an election.",
+    },
+    Key {
+        name: "controller.quorum.request.timeout.ms",
+        default: "2000",
+        kind: Kind::int_from(1),
+        doc: "How long a controller waits for another's answer.",
+    },
+    Key {
+        name: "controller.quorum.retry.backoff.ms",
+        default: "20",
+        kind: Kind::int_from(1),
+        doc: "How long a replica of the metadata log waits after an answer that did not help.",
+    },
+    Key {
+        name: "default.replication.factor",
+        default: "1",
+        kind: Kind::int_from(1),
+        doc: "Replicas of a topic that is created without saying how many.",
+    },
+    Key {
+        name: "delete.topic.enable",
+        default: "true",
+        kind: Kind::Boolean,
+        doc: "Whether topics can be deleted.",
+    },
+    Key {
+        name: "group.initial.rebalance.delay.ms",
+        default: "3000",
+        kind: Kind::int_from(0),
+        doc: "How long an empty group waits for further members before its first rebalance ends.",
+    },
+    Key {
+        name: "group.max.session.timeout.ms",
+        default: "1800000",
+        kind: Kind::int_from(1),
+        doc: "The longest session.timeout.ms a member may ask for.",
+    },
+    Key {
+        name: "group.max.size",
+        default: "2147483647",
+        kind: Kind::int_from(1),
+        doc: "The most members a group may have.",
+    },
+    Key {
+        name: "group.min.session.timeout.ms",
+        default: "6000",
+        kind: Kind::int_from(1),
+        doc: "The shortest session.timeout.ms a member may ask for.",
+    },
+    Key {
+        name: "leader.imbalance.check.interval.seconds",
+        default: "300",
+        kind: Kind::long_from(1),
+        doc: "How often the controller looks for leaders that are not the first replica of their partition.",
+    },
+    Key {
+        name: "log.cleaner.backoff.ms",
+        default: "15000",
+        kind: Kind::long_from(0),
+        doc: "How long the cleaner rests when no compacted log is dirty enough.",
+    },
+    Key {
+        name: "log.cleaner.enable",
+        default: "true",
+        kind: Kind::Boolean,
+        doc: "Whether compacted logs are cleaned.",
+    },
+    Key {
+        name: "log.initial.task.delay.ms",
+        default: "30000",
+        kind: Kind::long_from(0),
+        doc: "How long after its start a broker looks at its logs for the first time.",
+    },
+    Key {
+        name: "log.retention.check.interval.ms",
+        default: "300000",
+        kind: Kind::long_from(1),
+        doc: "How often a broker looks for segments that are to be deleted.",
+    },
+    Key {
+        name: "num.partitions",
+        default: "1",
+        kind: Kind::int_from(1),
+        doc: "Partitions of a topic that is created without saying how many.",
+    },
+    Key {
+        name: "offset.metadata.max.bytes",
+        default: "4096",
+        kind: Kind::int_from(0),
+        doc: "The longest text that may go with a committed offset.",
+    },
+    Key {
+        name: "offsets.commit.timeout.ms",
+        default: "5000",
+        kind: Kind::int_from(1),
+        doc: "How long a group's write may wait for its replicas.",
+    },
+    Key {
+        name: "offsets.topic.num.partitions",
+        default: "50",
+        kind: Kind::int_from(1),
+        doc: "Partitions of __consumer_offsets.",
+    },
+    Key {
+        name: "offsets.topic.replication.factor",
+        default: "3",
+        kind: Kind::short_from(1),
+        doc: "Replicas of __consumer_offsets.",
+    },
+    Key {
+        name: "offsets.topic.segment.bytes",
+        default: "104857600",
+        kind: Kind::int_from(1),
+        doc: "segment.bytes of __consumer_offsets.",
+    },
+    Key {
+        name: "producer.id.expiration.check.interval.ms",
+        default: "600000",
+        kind: Kind::int_from(1),
+        doc: "How often a broker looks for producers that it may forget.",
+    },
+    Key {
+        name: "producer.id.expiration.ms",
+        default: "86400000",
+        kind: Kind::int_from(1),
+        doc: "A partition forgets an idempotent producer that was silent for longer.",
+    },
+    Key {
+        name: "replica.fetch.backoff.ms",
+        default: "1000",
+        kind: Kind::int_from(0),
+        doc: "How long a follower waits after a failed fetch.",
+    },
+    Key {
+        name: "replica.fetch.max.bytes",
+        default: "1048576",
+        kind: Kind::int_from(0),
+        doc: "How much a follower asks for of one partition.",
+    },
+    Key {
+        name: "replica.fetch.response.max.bytes",
+        default: "10485760",
+        kind: Kind::int_from(0),
+        doc: "How much a follower asks for in one answer.",
+    },
+    Key {
+        name: "replica.fetch.wait.max.ms",
+        default: "500",
+        kind: Kind::int_from(0),
+        doc: "How long a leader may hold a follower's fetch that finds nothing.",
+    },
+    Key {
+        name: "replica.high.watermark.checkpoint.interval.ms",
+        default: "5000",
+        kind: Kind::long_from(1),
+        doc: "How often the high watermark is written to disk.",
+    },
+    Key {
+        name: "replica.lag.time.max.ms",
+        default: "30000",
+        kind: Kind::long_from(1),
+        doc: "A follower that has not caught up for longer leaves the in-sync set.",
+    },
+    Key {
+        name: "request.timeout.ms",
+        default: "30000",
+        kind: Kind::int_from(1),
+        doc: "How long a broker waits for an answer of another node.",
+    },
+    Key {
+        name: "unclean.leader.election.interval.ms",
+        default: "300000",
+        kind: Kind::long_from(1),
+        doc: "How often the controller looks for partitions without a leader that may have an unclean one.",
+    },
+];
+
+/// Every broker config that has its effect here.
+pub fn broker_keys() -> impl Iterator<Item = Key> {
+    let logs = LOG_KEYS.iter().filter(|log_key| log_key.has_effect());
+    BROKER_KEYS.iter().copied().chain(logs.map(|log_key| log_key.key))
+}
+
+/// The broker config of this name, whether it has an effect here or not.
+pub fn broker_key(name: &str) -> Option<Key> {
+    let logs = LOG_KEYS.iter().map(|log_key| log_key.key);
+    let all = BROKER_KEYS.iter().chain(BROKER_NOT_MODELLED).copied().chain(logs);
+    all.into_iter().find(|key| key.name == name)
+}
+
+pub fn has_effect_on_brokers(name: &str) -> bool {
+    broker_keys().any(|key| key.name == name)
+}
+
+/// The configs of Kafka's brokers that have no effect here.
+pub(super) fn without_effect() -> impl Iterator<Item = Key> {
+    let logs = LOG_KEYS.iter().filter(|log_key| !log_key.has_effect()).map(|log_key| log_key.key);
+    BROKER_NOT_MODELLED.iter().copied().chain(logs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kafka::config::{NULL, check_value};
+
+    #[test]
+    fn no_name_stands_in_two_tables() {
+        let mut names: Vec<&str> =
+            BROKER_KEYS.iter().chain(BROKER_NOT_MODELLED).map(|key| key.name).collect();
+        names.extend(LOG_KEYS.iter().map(|log_key| log_key.key.name));
+        names.sort();
+        assert!(names.windows(2).all(|pair| pair[0] < pair[1]), "{names:?}");
+        for name in names {
+            let key = broker_key(name).expect("in a table");
+            assert!(key.default == NULL || check_value(&key, key.default).is_ok(), "{name}");
+        }
+    }
+}
