@@ -18,6 +18,7 @@ use crate::kafka::protocol::metadata_records::{
     ConfigResource, MetadataRecord, PartitionRecord, RecoveryState, RegisterBroker,
 };
 use crate::kafka::protocol::{ErrorCode, Response};
+use crate::kafka::random::Random;
 use crate::kafka::record::{BatchBuilder, NewRecord};
 use crate::kafka::replication::manager::{Notice, Step as ReplicaStep};
 use crate::kafka::replication::purgatory::SharedFetch;
@@ -167,7 +168,12 @@ impl Bench {
             replica_lag_time_max_ms: script.replica_lag_time_max_ms,
             ..BrokerConfig::default()
         };
-        let replicas = ReplicaManager::new(BrokerId(script.leader), Rc::new(config), LogDirectory::default());
+        let replicas = ReplicaManager::new(
+            BrokerId(script.leader),
+            Rc::new(config),
+            LogDirectory::default(),
+            Random::stream(0, "fetch sessions"),
+        );
         let registration = (**image.partition(&tp()).expect("replayed")).clone();
         let mut bench = Bench { image, replicas, registration, now: Time::ZERO };
         bench.apply();

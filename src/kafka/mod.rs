@@ -12,6 +12,7 @@ pub mod protocol;
 pub mod event;
 pub mod effects;
 pub mod network_client;
+pub mod fetch_session;
 pub mod config;
 pub mod record;
 pub mod log;

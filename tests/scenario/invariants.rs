@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use glassbroker::kafka::broker::Broker;
 use glassbroker::kafka::controller::image::ClusterImage;
 use glassbroker::kafka::event::Event;
+use glassbroker::kafka::fetch_session::Wanted;
 use glassbroker::kafka::protocol::metadata_records::RecoveryState;
 use glassbroker::kafka::raft::{QuorumRole, RaftClient};
 use glassbroker::kafka::record::Batch;
 use glassbroker::kafka::replication::Partition;
-use glassbroker::kafka::replication::purgatory::Operation;
+use glassbroker::kafka::replication::context::FetchContext;
+use glassbroker::kafka::replication::purgatory::{DelayedFetch, Operation};
 use glassbroker::kafka::types::{
-    BrokerId, ClientName, ControllerId, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicId, TopicPartition,
+    BrokerId, ClientName, ControllerId, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicPartition,
 };
 
 use crate::dsl::Cluster;
@@ -154,7 +156,7 @@ impl Watch {
         });
         let mut replicas: BTreeMap<&TopicPartition, BTreeMap<BrokerId, &Partition>> = BTreeMap::new();
         for broker in brokers {
-            if let Some(fault) = forgotten(broker) {
+            if let Some(fault) = forgotten(broker).or_else(|| neglected(broker)) {
                 panic!("broker {}: {fault}\n{}", broker.id(), c.report());
             }
             for partition in broker.replicas().partitions() {
@@ -275,21 +277,48 @@ fn forgotten(broker: &Broker) -> Option<String> {
             }
             Operation::Fetch(parked) => {
                 let follower = parked.fetch.replica_state.replica_id.0 >= 0;
-                for topic in &parked.fetch.topics {
-                    let Some(name) = broker.image().topic_name(TopicId(topic.topic_id)) else { continue };
-                    for wanted in &topic.partitions {
-                        let tp = TopicPartition::new(name, wanted.partition);
-                        let Some(partition) = replicas.partition(&tp) else { continue };
-                        let log = &partition.log;
-                        let bound = if follower { log.log_end_offset() } else { log.high_watermark() };
-                        if Offset(wanted.fetch_offset) != bound || !partition.is_leader() {
-                            return Some(format!(
-                                "a fetch of {} at {} waits on",
-                                partition.tp, wanted.fetch_offset
-                            ));
-                        }
+                for (tp, wanted) in waited_for(broker, parked) {
+                    let Some(partition) = replicas.partition(&tp) else { continue };
+                    let log = &partition.log;
+                    let bound = if follower { log.log_end_offset() } else { log.high_watermark() };
+                    if wanted.fetch_offset != bound || !partition.is_leader() {
+                        return Some(format!("a fetch of {tp} at {} waits on", wanted.fetch_offset));
                     }
                 }
+            }
+        }
+    }
+    None
+}
+
+/// Everything that a parked fetch waits for: what it names, or all of its session.
+fn waited_for(broker: &Broker, parked: &DelayedFetch) -> Vec<(TopicPartition, Wanted)> {
+    let name = |id, partition| Some(TopicPartition::new(broker.image().topic_name(id)?, partition));
+    match &parked.context {
+        FetchContext::Incremental(id) => {
+            let session = broker.replicas().sessions().get(*id).expect("a session of what waits");
+            session.iter().filter_map(|(key, cached)| Some((name(key.0, key.1)?, cached.wanted))).collect()
+        }
+        FetchContext::Sessionless(asked) | FetchContext::Full(asked) => {
+            asked.iter().filter_map(|asked| Some((asked.tp.clone()?, asked.wanted))).collect()
+        }
+    }
+}
+
+/// A partition of a fetch session that is left alone although its fetcher does not know how it stands.
+fn neglected(broker: &Broker) -> Option<String> {
+    let replicas = broker.replicas();
+    for session in replicas.sessions().iter() {
+        for tp in session.quiet() {
+            let Some(partition) = replicas.partition(&tp) else {
+                return Some(format!("{tp}, which is not here, is quiet in a session"));
+            };
+            let cached = session.get(&(partition.topic_id, tp.partition)).expect("it is in the session");
+            let log = &partition.log;
+            let bound = if session.follower.is_some() { log.log_end_offset() } else { log.high_watermark() };
+            let told = (cached.wanted.fetch_offset, cached.high_watermark, cached.log_start_offset);
+            if told != (bound, log.high_watermark(), log.log_start_offset()) {
+                return Some(format!("a session of {:?} knows {told:?} of {tp}", session.follower));
             }
         }
     }

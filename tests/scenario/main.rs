@@ -14,6 +14,7 @@ mod coordinators;
 mod delivery;
 mod determinism;
 mod durability;
+mod fetch_sessions;
 mod fetching;
 mod groups;
 mod lifecycle;

@@ -1,32 +1,30 @@
 //! Fetching from the leaders into a buffer, and poll()'s taking from it (Kafka's `AbstractFetch` and `FetchCollector`;
 //! R-CONS-1 to R-CONS-6, R-CONS-13, R-CONS-33).
 //!
-//! Each fetch is a full one without a session (session id 0, epoch -1).
-//!
 //! **Invariant:** one fetch per broker at most is on its way, and none to a broker whose data is still in the buffer.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::rc::Rc;
 
-use kafka_protocol::messages::FetchRequest;
-use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::fetch_response::{FetchResponse, PartitionData};
 
 use super::fetched::{Fetched, Taken};
 use super::program::Returned;
-use super::requests::{Asked, Call};
+use super::requests::Call;
 use super::{Consumer, ConsumerTimer};
 use crate::client::metadata;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::Event;
+use crate::kafka::fetch_session::{Answered, Fetch, FetchRequestData, FetchSessionHandler, Wanted};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition};
+use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, TopicPartition};
 
 #[derive(Clone, Debug, Default)]
 pub struct Fetcher {
     /// Brokers that owe an answer to a fetch.
     in_flight: BTreeSet<BrokerId>,
+    /// A fetch session with each broker that was ever fetched from.
+    sessions: BTreeMap<BrokerId, FetchSessionHandler>,
     buffer: VecDeque<Fetched>,
 }
 
@@ -42,6 +40,9 @@ impl Fetcher {
 
     pub(super) fn fetch_lost(&mut self, broker: BrokerId) {
         self.in_flight.remove(&broker);
+        if let Some(session) = self.sessions.get_mut(&broker) {
+            session.handle_error();
+        }
     }
 }
 
@@ -55,36 +56,56 @@ pub(super) struct Collected {
     pub handled_errors: bool,
 }
 
-const NO_SESSION: (i32, i32) = (0, -1);
-
 impl Consumer {
     /// Sends a fetch to each broker that is due (R-CONS-1).
     pub(super) fn send_fetches(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
         for (broker, wanted) in self.fetches_due(now) {
-            let asked: Rc<[Asked]> = wanted
-                .iter()
-                .map(|w| Asked { tp: w.tp.clone(), topic_id: w.topic_id, offset: w.offset })
-                .collect();
-            let request = FetchRequest::default()
-                .with_max_wait_ms(self.config.fetch_max_wait_ms)
-                .with_min_bytes(self.config.fetch_min_bytes)
-                .with_max_bytes(self.config.fetch_max_bytes)
-                .with_session_id(NO_SESSION.0)
-                .with_session_epoch(NO_SESSION.1)
-                .with_topics(topics_of(&wanted, self.config.max_partition_fetch_bytes));
             self.fetcher.in_flight.insert(broker);
-            let call = Call::Fetch { broker, partitions: asked };
-            let timeout_ms = self.config.common.request_timeout_ms;
-            self.requests.send(now, metadata::main_peer(broker), request, call, timeout_ms, fx);
+            let data = self.fetcher.sessions.entry(broker).or_default().build(wanted);
+            self.send_fetch(now, broker, data, Call::Fetch { broker }, fx);
         }
     }
 
-    fn fetches_due(&mut self, now: Time) -> BTreeMap<BrokerId, Vec<Wanted>> {
+    fn send_fetch(
+        &mut self,
+        now: Time,
+        broker: BrokerId,
+        data: FetchRequestData,
+        call: Call,
+        fx: &mut Effects<ConsumerTimer>,
+    ) {
+        let request = data.into_request();
+        let request = request
+            .with_max_wait_ms(self.config.fetch_max_wait_ms)
+            .with_min_bytes(self.config.fetch_min_bytes)
+            .with_max_bytes(self.config.fetch_max_bytes);
+        let timeout_ms = self.config.common.request_timeout_ms;
+        self.requests.send(now, metadata::main_peer(broker), request, call, timeout_ms, fx);
+    }
+
+    /// Ends the sessions with all brokers that can be reached (`maybeCloseFetchSessions`). How many answers are due.
+    pub(super) fn close_sessions(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) -> i32 {
+        let mut sent = 0;
+        let brokers: Vec<BrokerId> = self.fetcher.sessions.keys().copied().collect();
+        for broker in brokers {
+            let known = self.metadata.nodes().contains(&broker);
+            let Some(session) = self.fetcher.sessions.get_mut(&broker) else { continue };
+            session.notify_close();
+            if known && !self.requests.is_unavailable(now, metadata::main_peer(broker)) {
+                let data = session.build(Vec::new());
+                self.send_fetch(now, broker, data, Call::CloseFetchSession, fx);
+                sent += 1;
+            }
+        }
+        sent
+    }
+
+    fn fetches_due(&mut self, now: Time) -> BTreeMap<BrokerId, Vec<Fetch>> {
         let buffered: BTreeSet<&TopicPartition> = self.fetcher.buffer.iter().map(|f| &f.tp).collect();
         let fetchable = buffered.iter().filter(|tp| self.subscription.is_fetchable(tp));
         let undrained: BTreeSet<BrokerId> =
             fetchable.filter_map(|tp| Some(self.metadata.leader(tp)?.0)).collect();
-        let mut due: BTreeMap<BrokerId, Vec<Wanted>> = BTreeMap::new();
+        let mut due: BTreeMap<BrokerId, Vec<Fetch>> = BTreeMap::new();
         let mut leader_missing = false;
         for (tp, position) in self.subscription.fetchable().filter(|(tp, _)| !buffered.contains(tp)) {
             let topic = self.metadata.topic(&tp.topic);
@@ -94,8 +115,14 @@ impl Consumer {
             };
             let busy = self.fetcher.in_flight.contains(&leader) || undrained.contains(&leader);
             if !busy && !self.requests.is_unavailable(now, metadata::main_peer(leader)) {
-                let (tp, offset, topic_id) = (tp.clone(), position.offset, topic.id);
-                due.entry(leader).or_default().push(Wanted { tp, topic_id, offset, leader_epoch });
+                let wanted = Wanted {
+                    fetch_offset: position.offset,
+                    log_start_offset: Offset::UNKNOWN,
+                    max_bytes: self.config.max_partition_fetch_bytes,
+                    current_leader_epoch: leader_epoch,
+                    last_fetched_epoch: LeaderEpoch::NONE,
+                };
+                due.entry(leader).or_default().push(Fetch { tp: tp.clone(), topic_id: topic.id, wanted });
             }
         }
         if leader_missing {
@@ -104,27 +131,16 @@ impl Consumer {
         due
     }
 
-    pub(super) fn on_fetch(&mut self, broker: BrokerId, asked: &[Asked], answer: &FetchResponse) {
+    /// An answer that does not fit the session is of no use; the next fetch begins another.
+    pub(super) fn on_fetch(&mut self, broker: BrokerId, answer: &FetchResponse) {
         self.fetcher.in_flight.remove(&broker);
-        if answer.error_code != 0 {
-            return;
-        }
+        let Some(session) = self.fetcher.sessions.get_mut(&broker) else { return };
+        let Ok(answered) = session.handle_response(answer) else { return };
         let endpoints = || answer.node_endpoints.iter().map(|endpoint| BrokerId(endpoint.node_id.0));
-        for topic in &answer.responses {
-            for partition in &topic.partitions {
-                let about = |asked: &&Asked| {
-                    asked.topic_id.0 == topic.topic_id && asked.tp.partition == partition.partition_index
-                };
-                let Some(asked) = asked.iter().find(about) else { continue };
-                self.take_leader_hint(&asked.tp, partition, endpoints());
-                let check_crcs = self.config.check_crcs;
-                self.fetcher.buffer.push_back(Fetched::new(
-                    asked.tp.clone(),
-                    asked.offset,
-                    partition,
-                    check_crcs,
-                ));
-            }
+        for Answered { tp, wanted, data } in answered {
+            self.take_leader_hint(&tp, data, endpoints());
+            let fetched = Fetched::new(tp, wanted.fetch_offset, data, self.config.check_crcs);
+            self.fetcher.buffer.push_back(fetched);
         }
     }
 
@@ -271,32 +287,4 @@ fn asks_for_metadata(error: ErrorCode) -> bool {
             | ErrorCode::UnknownTopicId
             | ErrorCode::InconsistentTopicId
     )
-}
-
-/// One partition of a fetch to be sent.
-#[derive(Debug)]
-struct Wanted {
-    tp: TopicPartition,
-    topic_id: TopicId,
-    offset: Offset,
-    leader_epoch: LeaderEpoch,
-}
-
-/// In the order of fairness, so that a topic may come up more than once.
-fn topics_of(wanted: &[Wanted], partition_max_bytes: i32) -> Vec<FetchTopic> {
-    let mut topics: Vec<FetchTopic> = Vec::new();
-    for wanted in wanted {
-        let partition = FetchPartition::default()
-            .with_partition(wanted.tp.partition)
-            .with_current_leader_epoch(wanted.leader_epoch.0)
-            .with_fetch_offset(wanted.offset.0)
-            .with_partition_max_bytes(partition_max_bytes);
-        match topics.last_mut() {
-            Some(topic) if topic.topic_id == wanted.topic_id.0 => topic.partitions.push(partition),
-            _ => topics.push(
-                FetchTopic::default().with_topic_id(wanted.topic_id.0).with_partitions(vec![partition]),
-            ),
-        }
-    }
-    topics
 }

@@ -3,8 +3,7 @@
 //! Two threads, as in Kafka: the application's runs the program's lines, and what poll() does it does only there; the
 //! background thread sends heartbeats. Answers are taken in when they arrive, as both threads poll the network.
 //!
-//! Not modelled: positions are not validated against leader epochs after a leader change (R-CONS-32), and fetches open no
-//! session.
+//! Not modelled: positions are not validated against leader epochs after a leader change (R-CONS-32).
 //!
 //! **Invariant:** the application's thread is in one line at a time; nothing is committed, given up or returned outside
 //! poll(), commitSync() and close().
@@ -263,7 +262,7 @@ impl Consumer {
         }
     }
 
-    /// close(): commit, give up partitions, leave, exit (R-CONS-17, R-CONS-27).
+    /// close(): commit, give up partitions, leave, end the fetch sessions, exit (R-CONS-17, R-CONS-27).
     fn run_close(
         &mut self,
         now: Time,
@@ -285,10 +284,24 @@ impl Consumer {
             }
             CloseStep::Leaving if now < until => false,
             CloseStep::Leaving | CloseStep::Left => {
+                let left = if now < until { self.close_sessions(now, fx) } else { 0 };
+                let step = CloseStep::EndingSessions { left };
+                self.program.activity = Activity::Closing { until, step };
+                true
+            }
+            CloseStep::EndingSessions { left } if left > 0 && now < until => false,
+            CloseStep::EndingSessions { .. } => {
                 self.program.activity = Activity::Stopped;
                 fx.exit();
                 true
             }
+        }
+    }
+
+    fn on_session_closed(&mut self) {
+        if let Activity::Closing { step: CloseStep::EndingSessions { left }, .. } = &mut self.program.activity
+        {
+            *left -= 1;
         }
     }
 
@@ -378,7 +391,8 @@ impl Consumer {
             }
             Call::OffsetFetch { attempt } => self.offset_fetch_failed(now, attempt),
             Call::ListOffsets(asked) => asked.iter().for_each(|(tp, _)| self.reset_failed(now, tp)),
-            Call::Fetch { broker, .. } => self.fetcher.fetch_lost(broker),
+            Call::Fetch { broker } => self.fetcher.fetch_lost(broker),
+            Call::CloseFetchSession => self.on_session_closed(),
         }
     }
 
@@ -411,9 +425,8 @@ impl Consumer {
             (Call::ListOffsets(asked), Response::ListOffsets(answer)) => {
                 self.on_list_offsets(now, &asked, answer, fx);
             }
-            (Call::Fetch { broker, partitions }, Response::Fetch(answer)) => {
-                self.on_fetch(broker, &partitions, answer);
-            }
+            (Call::Fetch { broker }, Response::Fetch(answer)) => self.on_fetch(broker, answer),
+            (Call::CloseFetchSession, Response::Fetch(_)) => self.on_session_closed(),
             (call, response) => panic!("{call:?} was answered with {}", response.api().name()),
         }
     }

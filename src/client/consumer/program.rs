@@ -123,6 +123,8 @@ pub enum CloseStep {
     Leaving,
     /// The group was left, or was not joined.
     Left,
+    /// The brokers are told to forget the fetch sessions; so many have not answered.
+    EndingSessions { left: i32 },
 }
 
 /// The application's thread: which line it is in, and how far.

@@ -14,7 +14,7 @@ use crate::kafka::effects::{Channel, Effects, Input, Peer};
 use crate::kafka::network_client::{NetworkClient, NetworkEvent};
 use crate::kafka::protocol::Request;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, NodeId, Offset, TopicId, TopicPartition};
+use crate::kafka::types::{BrokerId, NodeId, TopicPartition};
 
 /// What a request was sent for, with what is needed to judge its answer.
 #[derive(Clone, Debug)]
@@ -28,15 +28,8 @@ pub(super) enum Call {
     OffsetCommit(Rc<CommitCall>),
     OffsetFetch { attempt: i32 },
     ListOffsets(Rc<[(TopicPartition, OffsetReset)]>),
-    Fetch { broker: BrokerId, partitions: Rc<[Asked]> },
-}
-
-/// One partition of a fetch on its way.
-#[derive(Clone, Debug)]
-pub(super) struct Asked {
-    pub tp: TopicPartition,
-    pub topic_id: TopicId,
-    pub offset: Offset,
+    Fetch { broker: BrokerId },
+    CloseFetchSession,
 }
 
 #[derive(Clone, Debug)]

@@ -43,6 +43,8 @@ pub enum Waiting {
     Commit { retry_at: Option<Time> },
     /// LeaveGroup.
     LeaveAnswer,
+    /// The last fetches, which end the sessions with the brokers.
+    FetchSessionEnd,
 }
 
 impl Consumer {
@@ -92,6 +94,7 @@ impl Consumer {
         match self.program.activity {
             Activity::Stopped | Activity::Processing { .. } => Waiting::Nothing,
             Activity::Closing { step: CloseStep::Leaving | CloseStep::Left, .. } => Waiting::LeaveAnswer,
+            Activity::Closing { step: CloseStep::EndingSessions { .. }, .. } => Waiting::FetchSessionEnd,
             Activity::Polling { .. } => {
                 self.waiting_for_coordinator().unwrap_or_else(|| self.poll_waits_for())
             }

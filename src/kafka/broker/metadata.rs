@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::process::Broker;
 use super::timer::BrokerTimer;
 use crate::kafka::controller::image::ClusterImage;
-use crate::kafka::effects::Effects;
+use crate::kafka::effects::{Channel, Effects, Peer};
 use crate::kafka::protocol::metadata_records::{ConfigResource, MetadataRecord};
 use crate::kafka::replication::Partition;
 use crate::kafka::time::Time;
@@ -23,6 +23,8 @@ struct Delta {
     configs: BTreeSet<Topic>,
     /// The configs of some or of all brokers changed.
     broker_configs: bool,
+    /// A broker registered or changed.
+    brokers: bool,
 }
 
 impl Delta {
@@ -41,6 +43,9 @@ impl Delta {
                 self.configs.insert(Topic::new(name));
             }
             MetadataRecord::Config { resource: ConfigResource::Broker, .. } => self.broker_configs = true,
+            MetadataRecord::RegisterBroker(_) | MetadataRecord::BrokerRegistrationChange(_) => {
+                self.brokers = true;
+            }
             MetadataRecord::ClearElr { topic } => {
                 self.partitions.extend(image.with_elr(topic.as_ref()));
             }
@@ -74,6 +79,9 @@ impl Broker {
     /// registered: one that starts again within its session takes up what the log says of its earlier life.
     fn publish(&mut self, now: Time, delta: Delta, fx: &mut Effects<BrokerTimer>) {
         let image = self.image.clone();
+        if delta.brokers {
+            self.replicas.brokers_changed();
+        }
         self.delete_replicas(now, &delta, fx);
         for tp in &delta.partitions {
             if let Some(registration) = image.partition(tp)
@@ -81,6 +89,9 @@ impl Broker {
             {
                 self.with_replicas(now, fx, |replicas, step| replicas.apply(tp, registration, step));
             }
+        }
+        for leader in self.replicas.end_idle_fetchers() {
+            self.network.disconnect(now, Peer::new(leader, Channel::ReplicaFetcher), fx);
         }
         if !delta.deleted.is_empty() {
             self.on_topics_deleted(now, &delta.deleted, fx);

@@ -22,7 +22,6 @@ use crate::kafka::network_client::{NetworkClient, NetworkConfig, NetworkEvent};
 use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
 use crate::kafka::raft::{RaftClient, RaftSetup, RaftTimer};
 use crate::kafka::random::Random;
-use crate::kafka::replication::fetcher::Asked;
 use crate::kafka::replication::manager::{Notice, Step};
 use crate::kafka::replication::purgatory::SharedFetch;
 use crate::kafka::replication::{Lookup, ReplicaManager};
@@ -34,7 +33,7 @@ use crate::kafka::types::{BrokerId, ClientName, ControllerId, NodeId, Topic};
 pub(super) enum Purpose {
     Register,
     Heartbeat,
-    FetchReplicas { leader: BrokerId, asked: Rc<Asked> },
+    FetchReplicas { leader: BrokerId },
     LookUp { leader: BrokerId, lookup: Lookup },
     AlterPartition,
     CreateTopics(Vec<Topic>),
@@ -110,7 +109,12 @@ impl Broker {
             network: NetworkClient::new(name, network, Random::stream(seed, "network")),
             to_controller: ControllerQueues::default(),
             lifecycle: Lifecycle::new(disk.clean_shutdown),
-            replicas: ReplicaManager::new(id, config.clone(), disk.replicas),
+            replicas: ReplicaManager::new(
+                id,
+                config.clone(),
+                disk.replicas,
+                Random::stream(seed, "fetch sessions"),
+            ),
             groups: GroupCoordinator::new(id, group_config, Random::stream(seed, "member ids")),
             alter_partition: AlterPartitionManager::default(),
             producer_ids: ProducerIds::default(),
@@ -311,10 +315,8 @@ impl Broker {
             (Purpose::Heartbeat, Response::BrokerHeartbeat(response)) => {
                 self.heartbeat_answered(now, response, fx)
             }
-            (Purpose::FetchReplicas { leader, asked }, Response::Fetch(response)) => {
-                self.with_replicas(now, fx, |replicas, step| {
-                    replicas.fetched(leader, &asked, response, step)
-                });
+            (Purpose::FetchReplicas { leader }, Response::Fetch(response)) => {
+                self.with_replicas(now, fx, |replicas, step| replicas.fetched(leader, response, step));
             }
             (Purpose::LookUp { leader, lookup }, Response::ListOffsets(response)) => {
                 self.with_replicas(now, fx, |replicas, step| {
@@ -409,8 +411,8 @@ impl Broker {
             return self.network.send(now, peer, request, purpose, timeout_ms, fx);
         }
         let next = self.with_replicas(now, fx, |replicas, step| replicas.next_fetch(leader, epoch, step));
-        if let Some((request, asked)) = next {
-            let purpose = Purpose::FetchReplicas { leader, asked: Rc::new(asked) };
+        if let Some(request) = next {
+            let purpose = Purpose::FetchReplicas { leader };
             self.network.send(now, peer, request, purpose, timeout_ms, fx);
         }
     }

@@ -81,6 +81,12 @@ const BROKER_KEYS: &[Key] = &[
         doc: "Whether topics can be deleted.",
     },
     Key {
+        name: "fetch.max.bytes",
+        default: "57671680",
+        kind: Kind::int_from(1024),
+        doc: "How much one answer to a fetch may hold, whatever the fetch asks for.",
+    },
+    Key {
         name: "group.initial.rebalance.delay.ms",
         default: "3000",
         kind: Kind::int_from(0),
@@ -133,6 +139,12 @@ const BROKER_KEYS: &[Key] = &[
         default: "300000",
         kind: Kind::long_from(1),
         doc: "How often a broker looks for segments that are to be deleted.",
+    },
+    Key {
+        name: "max.incremental.fetch.session.cache.slots",
+        default: "1000",
+        kind: Kind::int_from(0),
+        doc: "How many fetch sessions a broker remembers.",
     },
     Key {
         name: "num.partitions",

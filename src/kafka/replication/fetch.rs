@@ -1,28 +1,29 @@
 //! Reads: Fetch requests of followers and consumers.
 //!
-//! Mirrors `ReplicaManager.fetchMessages`, `DelayedFetch`, `Partition.fetchRecords` (R-REPL-7 to 16, R-CONS-2,
-//! R-LOG-25 to 27).
+//! Mirrors `KafkaApis.handleFetchRequest`, `ReplicaManager.fetchMessages`, `DelayedFetch`, `Partition.fetchRecords`
+//! (R-REPL-7 to 16, R-CONS-2, R-LOG-25 to 27). What a request asks for and what its answer tells depends on its session:
+//! [`context`](super::context).
 
 use bytes::Bytes;
-use kafka_protocol::messages::fetch_request::FetchPartition;
-use kafka_protocol::messages::fetch_response::{
-    EpochEndOffset, FetchableTopicResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
-};
-use kafka_protocol::messages::{FetchRequest, FetchResponse};
+use kafka_protocol::messages::FetchRequest;
+use kafka_protocol::messages::fetch_response::{EpochEndOffset, PartitionData};
 
+use super::context::{Asked, refuse_fetch};
 use super::manager::{Notice, ReplicaManager, Step};
 use super::partition::Partition;
 use super::purgatory::{DelayedFetch, Operation, OperationId, SharedFetch};
+use super::session::PartitionKey;
 use crate::kafka::broker::timer::BrokerTimer;
+use crate::kafka::config::BrokerConfig;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::RequestId;
+use crate::kafka::fetch_session::Wanted;
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::protocol::metadata_records::{PORT, host};
-use crate::kafka::types::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, Topic, TopicId, TopicPartition};
+use crate::kafka::types::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicPartition};
 
 /// Who reads, which decides how far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reader {
+pub(super) enum Reader {
     /// Up to the log end.
     Follower(BrokerId, BrokerEpoch),
     /// Up to the high watermark.
@@ -30,7 +31,7 @@ enum Reader {
 }
 
 impl Reader {
-    fn of(fetch: &FetchRequest) -> Reader {
+    pub(super) fn of(fetch: &FetchRequest) -> Reader {
         let state = &fetch.replica_state;
         match state.replica_id.0 {
             id if id >= 0 => Reader::Follower(BrokerId(id), BrokerEpoch(state.replica_epoch)),
@@ -38,7 +39,14 @@ impl Reader {
         }
     }
 
-    fn bound(self, partition: &Partition) -> Offset {
+    pub(super) fn follower(self) -> Option<(BrokerId, BrokerEpoch)> {
+        match self {
+            Reader::Follower(id, epoch) => Some((id, epoch)),
+            Reader::Consumer => None,
+        }
+    }
+
+    pub(super) fn bound(self, partition: &Partition) -> Offset {
         match self {
             Reader::Follower(..) => partition.log.log_end_offset(),
             Reader::Consumer => partition.log.high_watermark(),
@@ -46,110 +54,129 @@ impl Reader {
     }
 }
 
+/// Who fetches, and within which limits (`FetchParams`).
+#[derive(Clone, Copy, Debug)]
+struct Params {
+    reader: Reader,
+    min_bytes: i64,
+    max_bytes: i64,
+}
+
+impl Params {
+    /// The broker's own fetch.max.bytes is a limit for all (R-CONS-3).
+    fn of(fetch: &FetchRequest, config: &BrokerConfig) -> Params {
+        let max_bytes = i64::from(fetch.max_bytes.min(config.fetch_max_bytes));
+        let min_bytes = i64::from(fetch.min_bytes).min(max_bytes);
+        Params { reader: Reader::of(fetch), min_bytes, max_bytes }
+    }
+}
+
 /// One partition's part of an answer.
-struct Read {
-    data: PartitionData,
-    /// Answers at once, whatever min bytes says.
-    urgent: bool,
-    bytes: i64,
+#[derive(Clone, Debug)]
+pub(super) struct Read {
+    pub asked: Asked,
+    pub data: PartitionData,
 }
 
 impl Read {
-    fn failed(partition: &FetchPartition, error: ErrorCode) -> Read {
+    pub(super) fn failed(asked: Asked, error: ErrorCode) -> Read {
         let data = PartitionData::default()
-            .with_partition_index(partition.partition)
+            .with_partition_index(asked.key.1)
             .with_error_code(error.code())
             .with_high_watermark(-1)
             .with_log_start_offset(-1)
             .with_records(Some(Bytes::new()));
-        Read { data, urgent: true, bytes: 0 }
+        Read { asked, data }
+    }
+
+    fn bytes(&self) -> i64 {
+        self.data.records.as_ref().map_or(0, Bytes::len) as i64
+    }
+
+    /// Answers at once, whatever min bytes says.
+    fn is_urgent(&self) -> bool {
+        self.data.error_code != 0 || self.data.diverging_epoch.epoch >= 0
     }
 }
 
 impl ReplicaManager {
     pub fn fetch(&mut self, id: RequestId, fetch: &SharedFetch, step: &mut Step<'_>) {
-        let reader = Reader::of(fetch);
-        let (response, urgent, bytes) = self.read_all(fetch, reader, true, step);
-        let waits = !urgent && bytes < i64::from(fetch.min_bytes) && fetch.max_wait_ms > 0;
-        if !waits || fetch.topics.is_empty() || self.is_fetch_ready(fetch, step.image) {
-            return step.fx.respond(id, response);
+        let context = match self.open_context(fetch, step) {
+            Ok(context) => context,
+            Err(error) => return refuse_fetch(id, error, step),
+        };
+        let params = Params::of(fetch, &self.config);
+        let (asked, unknown) = self.asked_now(&context, step.image);
+        let wants_nothing = asked.is_empty() && !self.has_quiet(&context);
+        let mut reads = self.read_all(asked, params, true, step);
+        let bytes: i64 = reads.iter().map(Read::bytes).sum();
+        let waits = fetch.max_wait_ms > 0
+            && !wants_nothing
+            && bytes < params.min_bytes
+            && !reads.iter().any(Read::is_urgent)
+            && !self.is_fetch_ready(reads.iter().map(|read| &read.asked), params, step.image);
+        let parked = DelayedFetch { request: id, fetch: fetch.clone(), context, unknown, since: step.now };
+        if !waits {
+            reads.extend_from_slice(&parked.unknown);
+            return self.answer_fetch(&parked, reads, step);
         }
-        let named = fetch
-            .topics
-            .iter()
-            .filter_map(|topic| Some((step.image.topic_name(TopicId(topic.topic_id))?, topic)));
-        let watched = named.flat_map(|(name, topic)| {
-            topic.partitions.iter().map(move |partition| TopicPartition::new(name, partition.partition))
-        });
+        let watched = reads.into_iter().filter_map(|read| read.asked.tp).collect();
         let deadline = step.now.plus_ms(fetch.max_wait_ms.into());
-        let operation = Operation::Fetch(DelayedFetch { request: id, fetch: fetch.clone() });
-        let operation = self.purgatory.park(operation, watched.collect(), deadline);
+        let session = parked.context.session();
+        let operation = self.purgatory.park(Operation::Fetch(parked), watched, deadline);
+        if let Some(session) = session.and_then(|id| self.sessions.get_mut(id)) {
+            session.parked.push(operation);
+        }
         step.fx.set_timer(BrokerTimer::Operation(operation), deadline);
     }
 
-    /// Reads every partition of a fetch. `fresh`: the request has just come, so it tells how far a follower is; one
-    /// that was parked has told already.
-    fn read_all(
-        &mut self,
-        fetch: &FetchRequest,
-        reader: Reader,
-        fresh: bool,
-        step: &mut Step<'_>,
-    ) -> (FetchResponse, bool, i64) {
-        let mut response = FetchResponse::default();
-        let (mut urgent, mut bytes) = (false, 0);
-        for topic in &fetch.topics {
-            let mut answers = Vec::with_capacity(topic.partitions.len());
-            let name = step.image.topic_name(TopicId(topic.topic_id)).cloned();
-            for wanted in &topic.partitions {
-                let budget = i64::from(fetch.max_bytes) - bytes;
-                let read = match &name {
-                    Some(name) => self.read_one(name, wanted, reader, fresh, budget, bytes == 0, step),
-                    None => Read::failed(wanted, ErrorCode::UnknownTopicId),
-                };
-                urgent |= read.urgent;
-                bytes += read.bytes;
-                answers.push(read.data);
-            }
-            if let Some(name) = &name {
-                name_leaders(name, &mut answers, step.image, &mut response.node_endpoints);
-            }
-            let topic =
-                FetchableTopicResponse::default().with_topic_id(topic.topic_id).with_partitions(answers);
-            response.responses.push(topic);
+    /// Reads partitions in their order. `fresh`: the request has just come, so it tells how far a follower is; one that
+    /// was parked has told already.
+    fn read_all(&mut self, asked: Vec<Asked>, params: Params, fresh: bool, step: &mut Step<'_>) -> Vec<Read> {
+        let mut bytes = 0;
+        let mut reads = Vec::with_capacity(asked.len());
+        for asked in asked {
+            let read = match self.read_one(&asked, params, fresh, bytes, step) {
+                Ok(data) => Read { asked, data },
+                Err(error) => Read::failed(asked, error),
+            };
+            bytes += read.bytes();
+            reads.push(read);
         }
-        (response, urgent, bytes)
+        reads
     }
 
     fn read_one(
         &mut self,
-        topic: &Topic,
-        wanted: &FetchPartition,
-        reader: Reader,
+        asked: &Asked,
+        params: Params,
         fresh: bool,
-        budget: i64,
-        min_one_message: bool,
+        bytes_before: i64,
         step: &mut Step<'_>,
-    ) -> Read {
-        let tp = TopicPartition::new(topic, wanted.partition);
-        let read = match self.find(&tp, step.image) {
-            Ok(partition) => read_partition(partition, wanted, reader, budget, min_one_message),
-            Err(error) => Err(error),
-        };
-        let read = match read {
-            Ok(read) => read,
-            Err(error) => return Read::failed(wanted, error),
-        };
+    ) -> Result<PartitionData, ErrorCode> {
+        let tp = asked.tp.as_ref().ok_or(ErrorCode::UnknownTopicId)?;
+        let partition = self.find_exactly(tp, asked.key, step.image)?;
+        let budget = params.max_bytes - bytes_before;
+        let data = read_partition(partition, tp, asked.wanted, params.reader, budget, bytes_before == 0)?;
         // R-REPL-8: a diverging follower has not acknowledged anything.
-        let diverging = read.data.diverging_epoch.epoch >= 0;
         if fresh
-            && !diverging
-            && let Reader::Follower(follower, epoch) = reader
-            && let Err(error) = self.on_follower_fetch(&tp, follower, epoch, wanted, step)
+            && data.diverging_epoch.epoch < 0
+            && let Reader::Follower(follower, epoch) = params.reader
         {
-            return Read::failed(wanted, error);
+            self.on_follower_fetch(tp, follower, epoch, asked.wanted, step)?;
         }
-        read
+        Ok(data)
+    }
+
+    /// The partition of just this topic, not of another one of its name.
+    fn find_exactly(
+        &self,
+        tp: &TopicPartition,
+        key: PartitionKey,
+        image: &ClusterImage,
+    ) -> Result<&Partition, ErrorCode> {
+        let partition = self.find(tp, image)?;
+        if partition.topic_id == key.0 { Ok(partition) } else { Err(ErrorCode::InconsistentTopicId) }
     }
 
     /// R-REPL-9 to 11: a follower's fetch acknowledges what is below it, which may complete much.
@@ -158,14 +185,14 @@ impl ReplicaManager {
         tp: &TopicPartition,
         follower: BrokerId,
         epoch: BrokerEpoch,
-        wanted: &FetchPartition,
+        wanted: Wanted,
         step: &mut Step<'_>,
     ) -> Result<(), ErrorCode> {
         let (now, image) = (step.now, step.image);
         let partition = self.edit(tp).ok_or(ErrorCode::NotLeaderOrFollower)?;
         let (end, high_watermark) = (partition.log.log_end_offset(), partition.log.high_watermark());
-        let (offset, log_start) = (Offset(wanted.fetch_offset), Offset(wanted.log_start_offset));
         let leader = partition.leader_mut().ok_or(ErrorCode::NotLeaderOrFollower)?;
+        let (offset, log_start) = (wanted.fetch_offset, wanted.log_start_offset);
         let moved = leader.on_follower_fetch(now, follower, offset, log_start, end, epoch, image);
         let moved = moved.ok_or(ErrorCode::NotLeaderOrFollower)?;
         if leader.maybe_expand(follower, high_watermark, image) {
@@ -179,73 +206,79 @@ impl ReplicaManager {
 
     pub(super) fn try_complete_fetch(&mut self, id: OperationId, step: &mut Step<'_>) {
         let Some(Operation::Fetch(parked)) = self.purgatory.get(id) else { return };
-        let fetch = parked.fetch.clone();
-        if !self.is_fetch_ready(&fetch, step.image) {
+        let params = Params::of(&parked.fetch, &self.config);
+        let asked = self.asked_again(parked);
+        if !self.is_fetch_ready(asked.iter(), params, step.image) {
             return;
         }
         if let Some(Operation::Fetch(parked)) = self.purgatory.remove(id) {
             step.fx.cancel_timer(BrokerTimer::Operation(id));
-            self.answer_fetch(&parked, step);
+            self.end_fetch(id, &parked, step);
         }
     }
 
     /// R-REPL-16: enough bytes below the bound, a divergence, or another leader; a mere advance of the high watermark
     /// does not wake a follower. A reader that is past its bound does not wait: `DelayedFetch` takes the log for one
     /// that was truncated.
-    fn is_fetch_ready(&self, fetch: &FetchRequest, image: &ClusterImage) -> bool {
-        let reader = Reader::of(fetch);
+    fn is_fetch_ready<'a>(
+        &self,
+        asked: impl Iterator<Item = &'a Asked>,
+        params: Params,
+        image: &ClusterImage,
+    ) -> bool {
         let mut bytes = 0;
-        for topic in &fetch.topics {
-            let Some(name) = image.topic_name(TopicId(topic.topic_id)) else { return true };
-            for wanted in &topic.partitions {
-                let tp = TopicPartition::new(name, wanted.partition);
-                let Ok(partition) = self.find(&tp, image) else { return true };
-                let offset = Offset(wanted.fetch_offset);
-                let epoch = current_epoch(wanted);
-                if partition.check_leader(epoch).is_err() || offset > reader.bound(partition) {
-                    return true;
-                }
-                if diverging_epoch(partition, wanted).is_some() {
-                    return true;
-                }
-                if offset < reader.bound(partition) {
-                    bytes += readable_bytes(partition, offset, reader, fetch.min_bytes);
-                }
-                if bytes >= i64::from(fetch.min_bytes) {
-                    return true;
-                }
+        for Asked { tp, wanted, .. } in asked {
+            let Some(tp) = tp else { return true };
+            let Ok(partition) = self.find(tp, image) else { return true };
+            let (offset, bound) = (wanted.fetch_offset, params.reader.bound(partition));
+            if partition.check_leader(current_epoch(*wanted)).is_err() || offset > bound {
+                return true;
+            }
+            if diverging_epoch(partition, *wanted).is_some() {
+                return true;
+            }
+            if offset < bound {
+                bytes += readable_bytes(partition, offset, bound, params.min_bytes);
+            }
+            if bytes >= params.min_bytes {
+                return true;
             }
         }
         false
     }
 
-    pub(super) fn answer_fetch(&mut self, parked: &DelayedFetch, step: &mut Step<'_>) {
-        let reader = Reader::of(&parked.fetch);
-        let (response, ..) = self.read_all(&parked.fetch, reader, false, step);
-        step.fx.respond(parked.request, response);
+    /// Answers a fetch that was parked and has left the purgatory, with what there is now.
+    pub(super) fn end_fetch(&mut self, id: OperationId, parked: &DelayedFetch, step: &mut Step<'_>) {
+        let params = Params::of(&parked.fetch, &self.config);
+        let asked = self.asked_again(parked);
+        let mut reads = self.read_all(asked, params, false, step);
+        reads.extend_from_slice(&parked.unknown);
+        self.answer_fetch(parked, reads, step);
+        if let Some(session) = parked.context.session() {
+            self.leave_session(session, id);
+        }
     }
 }
 
-fn current_epoch(wanted: &FetchPartition) -> Option<LeaderEpoch> {
-    Some(LeaderEpoch(wanted.current_leader_epoch)).filter(|epoch| epoch.0 >= 0)
+pub(super) fn current_epoch(wanted: Wanted) -> Option<LeaderEpoch> {
+    Some(wanted.current_leader_epoch).filter(|epoch| epoch.0 >= 0)
 }
 
 /// R-REPL-8: where the reader's last epoch ends here, if it has more of it than that.
-fn diverging_epoch(partition: &Partition, wanted: &FetchPartition) -> Option<(LeaderEpoch, Offset)> {
-    if wanted.last_fetched_epoch < 0 {
+pub(super) fn diverging_epoch(partition: &Partition, wanted: Wanted) -> Option<(LeaderEpoch, Offset)> {
+    if wanted.last_fetched_epoch == LeaderEpoch::NONE {
         return None;
     }
-    let (epoch, end) = partition.log.end_offset_for(LeaderEpoch(wanted.last_fetched_epoch));
-    (epoch.0 < wanted.last_fetched_epoch || end.0 < wanted.fetch_offset).then_some((epoch, end))
+    let (epoch, end) = partition.log.end_offset_for(wanted.last_fetched_epoch);
+    (epoch < wanted.last_fetched_epoch || end < wanted.fetch_offset).then_some((epoch, end))
 }
 
-fn readable_bytes(partition: &Partition, from: Offset, reader: Reader, enough: i32) -> i64 {
-    let bound = reader.bound(partition);
+fn readable_bytes(partition: &Partition, from: Offset, bound: Offset, enough: i64) -> i64 {
     let batches = partition.log.batches_from(from).take_while(|batch| batch.base_offset() < bound);
     let mut bytes = 0;
     for batch in batches {
         bytes += i64::from(batch.size_bytes());
-        if bytes >= i64::from(enough) {
+        if bytes >= enough {
             break;
         }
     }
@@ -254,11 +287,12 @@ fn readable_bytes(partition: &Partition, from: Offset, reader: Reader, enough: i
 
 fn read_partition(
     partition: &Partition,
-    wanted: &FetchPartition,
+    tp: &TopicPartition,
+    wanted: Wanted,
     reader: Reader,
     budget: i64,
     min_one_message: bool,
-) -> Result<Read, ErrorCode> {
+) -> Result<PartitionData, ErrorCode> {
     let epoch = current_epoch(wanted);
     let leader = partition.check_leader(epoch)?;
     if let Reader::Follower(follower, _) = reader
@@ -270,7 +304,7 @@ fn read_partition(
     }
     let log = &partition.log;
     let mut data = PartitionData::default()
-        .with_partition_index(wanted.partition)
+        .with_partition_index(tp.partition)
         .with_high_watermark(log.high_watermark().0)
         .with_last_stable_offset(log.last_stable_offset().0)
         .with_log_start_offset(log.log_start_offset().0)
@@ -280,41 +314,10 @@ fn read_partition(
             return Err(ErrorCode::OffsetOutOfRange);
         }
         data.diverging_epoch = EpochEndOffset::default().with_epoch(epoch.0).with_end_offset(end.0);
-        return Ok(Read { data, urgent: true, bytes: 0 });
+        return Ok(data);
     }
-    let max_bytes = i64::from(wanted.partition_max_bytes).min(budget).max(0) as i32;
-    let read = log.read(Offset(wanted.fetch_offset), reader.bound(partition), max_bytes, min_one_message)?;
-    let bytes = read.records.len() as i64;
+    let max_bytes = i64::from(wanted.max_bytes).min(budget).max(0) as i32;
+    let read = log.read(wanted.fetch_offset, reader.bound(partition), max_bytes, min_one_message)?;
     data.records = Some(read.records);
-    Ok(Read { data, urgent: false, bytes })
-}
-
-/// KIP-951: who leads now, where this broker does not (R-REPL-67).
-fn name_leaders(
-    topic: &Topic,
-    answers: &mut [PartitionData],
-    image: &ClusterImage,
-    endpoints: &mut Vec<NodeEndpoint>,
-) {
-    let misdirected = |code: i16| {
-        matches!(ErrorCode::from_code(code), ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch)
-    };
-    for answer in answers.iter_mut().filter(|answer| misdirected(answer.error_code)) {
-        let tp = TopicPartition::new(topic, answer.partition_index);
-        let Some(partition) = image.partition(&tp) else { continue };
-        let leader = partition.leader;
-        answer.current_leader = LeaderIdAndEpoch::default()
-            .with_leader_id(leader.0.into())
-            .with_leader_epoch(partition.leader_epoch.0);
-        if image.is_alive(leader) && endpoints.iter().all(|endpoint| endpoint.node_id.0 != leader.0) {
-            let rack = image.brokers.get(&leader).and_then(|broker| broker.rack.clone());
-            endpoints.push(
-                NodeEndpoint::default()
-                    .with_node_id(leader.0.into())
-                    .with_host(host(leader).into())
-                    .with_port(PORT.into())
-                    .with_rack(rack.map(Into::into)),
-            );
-        }
-    }
+    Ok(data)
 }

@@ -1,13 +1,13 @@
 //! Following: the fetch loop towards one leader, and what a follower does with the answers.
 //!
-//! Mirrors `ReplicaFetcherThread` and `AbstractFetcherThread` (R-REPL-6, 17, 35, 36, 38).
+//! Mirrors `ReplicaFetcherThread`, `AbstractFetcherThread` and `RemoteLeaderEndPoint` (R-REPL-6, 17, 35, 36, 38).
 //!
 //! **Invariant:** a partition is in at most one fetcher, that of its leader; a fetcher has at most one request in
-//! flight.
+//! flight; a partition whose replica is not where the session has it is among the changed ones.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic, ReplicaState};
+use kafka_protocol::messages::fetch_request::ReplicaState;
 use kafka_protocol::messages::fetch_response::PartitionData;
 use kafka_protocol::messages::{FetchRequest, FetchResponse};
 
@@ -16,29 +16,49 @@ use super::manager::{Notice, ReplicaManager, Step};
 use super::partition::{Partition, Role};
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::event::{Event, TruncationReason};
+use crate::kafka::fetch_session::{Fetch, FetchRequestData, FetchSessionHandler, Wanted};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition};
+use crate::kafka::types::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicPartition};
 
-/// What was asked of one partition, to recognise an answer that is out of date.
-pub type Asked = Vec<(TopicPartition, LeaderEpoch, Offset)>;
+/// How a fetcher stands to one partition (`PartitionFetchState`).
+#[derive(Clone, Copy, Debug)]
+struct Followed {
+    /// Full requests list partitions in this order; one that brought records goes to the end.
+    place: u64,
+    /// Until when it rests after an error.
+    rest: Option<Time>,
+}
 
 #[derive(Clone, Debug, Default)]
 pub struct Fetcher {
-    /// Each partition with the moment until which it rests after an error.
-    partitions: BTreeMap<TopicPartition, Option<Time>>,
+    partitions: BTreeMap<TopicPartition, Followed>,
+    /// The partitions that rest, by the end of their rest.
+    resting: BTreeSet<(Time, TopicPartition)>,
+    /// What may stand otherwise than the session has it.
+    changed: BTreeSet<TopicPartition>,
+    session: FetchSessionHandler,
     in_flight: bool,
     /// Partitions that have to know where the leader's log lies before they can be fetched.
     lookups: VecDeque<Lookup>,
+    next_place: u64,
 }
 
 impl Fetcher {
     pub fn add(&mut self, tp: TopicPartition) {
-        self.partitions.insert(tp, None);
+        self.remove(&tp);
+        let place = self.new_place();
+        self.changed.insert(tp.clone());
+        self.partitions.insert(tp, Followed { place, rest: None });
     }
 
     pub fn remove(&mut self, tp: &TopicPartition) {
-        self.partitions.remove(tp);
+        if let Some(followed) = self.partitions.remove(tp) {
+            self.changed.insert(tp.clone());
+            if let Some(until) = followed.rest {
+                self.resting.remove(&(until, tp.clone()));
+            }
+        }
         self.lookups.retain(|lookup| lookup.tp != *tp);
     }
 
@@ -56,41 +76,98 @@ impl Fetcher {
         self.in_flight = false;
     }
 
-    fn rest(&mut self, tp: &TopicPartition, until: Time) {
-        if let Some(rest) = self.partitions.get_mut(tp) {
-            *rest = Some(until);
+    /// The replica may not be where it was.
+    pub fn note_change(&mut self, tp: &TopicPartition) {
+        if self.partitions.contains_key(tp) {
+            self.changed.insert(tp.clone());
         }
     }
 
-    /// Partitions that may be asked for now.
-    fn ready(&self, now: Time) -> impl Iterator<Item = &TopicPartition> {
-        self.partitions
-            .iter()
-            .filter(move |(_, rest)| rest.is_none_or(|until| until <= now))
-            .map(|(tp, _)| tp)
+    pub fn is_idle(&self) -> bool {
+        self.partitions.is_empty()
     }
 
-    fn next_rest_ends(&self, now: Time) -> Option<Time> {
-        self.partitions.values().flatten().filter(|until| **until > now).min().copied()
+    fn new_place(&mut self) -> u64 {
+        self.next_place += 1;
+        self.next_place
+    }
+
+    fn move_to_end(&mut self, tp: &TopicPartition) {
+        let place = self.new_place();
+        if let Some(followed) = self.partitions.get_mut(tp) {
+            followed.place = place;
+        }
+    }
+
+    fn rest(&mut self, tp: &TopicPartition, until: Time) {
+        self.move_to_end(tp);
+        if let Some(followed) = self.partitions.get_mut(tp) {
+            if let Some(before) = followed.rest.replace(until) {
+                self.resting.remove(&(before, tp.clone()));
+            }
+            self.resting.insert((until, tp.clone()));
+            self.changed.insert(tp.clone());
+        }
+    }
+
+    fn rest_all(&mut self, until: Time) {
+        let all: Vec<_> = self.partitions.keys().cloned().collect();
+        all.iter().for_each(|tp| self.rest(tp, until));
+    }
+
+    fn end_rests(&mut self, now: Time) {
+        while let Some((until, _)) = self.resting.first()
+            && *until <= now
+            && let Some((_, tp)) = self.resting.pop_first()
+        {
+            if let Some(followed) = self.partitions.get_mut(&tp) {
+                followed.rest = None;
+                self.changed.insert(tp);
+            }
+        }
+    }
+
+    /// Whether there is something to ask for, or to let go of.
+    fn wants_fetch(&self) -> bool {
+        let closes = !self.session.next().is_full() && !self.session.is_empty();
+        !self.lookups.is_empty() || self.partitions.len() > self.resting.len() || closes
+    }
+
+    /// The next request, for every partition that does not rest.
+    fn build(&mut self, wanted: impl Fn(&TopicPartition) -> Option<Fetch>) -> FetchRequestData {
+        let changed = std::mem::take(&mut self.changed);
+        let awake = |tp: &TopicPartition| self.partitions.get(tp).is_some_and(|known| known.rest.is_none());
+        if self.session.next().is_full() {
+            let mut ready: Vec<_> =
+                self.partitions.iter().filter(|(_, known)| known.rest.is_none()).collect();
+            ready.sort_by_key(|(_, followed)| followed.place);
+            let all = ready.into_iter().filter_map(|(tp, _)| wanted(tp)).collect();
+            return self.session.build(all);
+        }
+        let (kept, gone): (Vec<_>, Vec<_>) = changed.into_iter().partition(awake);
+        self.session.build_changes(kept.iter().filter_map(wanted).collect(), gone)
     }
 }
 
 impl ReplicaManager {
     /// Leaders that may have something to fetch and are not being asked.
     pub fn idle_fetchers(&self) -> Vec<BrokerId> {
-        let idle =
-            self.fetchers.iter().filter(|(_, fetcher)| !fetcher.in_flight && !fetcher.partitions.is_empty());
+        let idle = self
+            .fetchers
+            .iter()
+            .filter(|(_, fetcher)| !fetcher.in_flight && (!fetcher.is_idle() || fetcher.wants_fetch()));
         idle.map(|(leader, _)| *leader).collect()
     }
 
     /// Whether some partition of this leader may be asked for now; else its timer is set.
-    pub fn wants_fetch(&self, leader: BrokerId, step: &mut Step<'_>) -> bool {
-        let Some(fetcher) = self.fetchers.get(&leader) else { return false };
-        let ready = !fetcher.lookups.is_empty() || fetcher.ready(step.now).next().is_some();
-        if !ready && let Some(at) = fetcher.next_rest_ends(step.now) {
-            step.fx.set_timer(BrokerTimer::FetcherBackoff(leader), at);
+    pub fn wants_fetch(&mut self, leader: BrokerId, step: &mut Step<'_>) -> bool {
+        let Some(fetcher) = self.fetchers.get_mut(&leader) else { return false };
+        fetcher.end_rests(step.now);
+        let wants = fetcher.wants_fetch();
+        if !wants && let Some((at, _)) = fetcher.resting.first() {
+            step.fx.set_timer(BrokerTimer::FetcherBackoff(leader), *at);
         }
-        ready
+        wants
     }
 
     /// The next fetch to a leader; the caller sends it. `None` while every partition rests (the timer is set).
@@ -99,35 +176,28 @@ impl ReplicaManager {
         leader: BrokerId,
         epoch: BrokerEpoch,
         step: &mut Step<'_>,
-    ) -> Option<(FetchRequest, Asked)> {
+    ) -> Option<FetchRequest> {
         if !self.wants_fetch(leader, step) {
             return None;
         }
         let fetcher = self.fetchers.get_mut(&leader)?;
-        let ready: Vec<TopicPartition> = fetcher.ready(step.now).cloned().collect();
         fetcher.in_flight = true;
-        let mut request = FetchRequest::default()
-            .with_max_wait_ms(self.config.replica_fetch_wait_max_ms)
-            .with_min_bytes(1)
-            .with_max_bytes(self.config.replica_fetch_response_max_bytes)
-            .with_session_epoch(-1)
-            .with_replica_state(
-                ReplicaState::default().with_replica_id(self.me.0.into()).with_replica_epoch(epoch.0),
-            );
-        let mut asked = Vec::with_capacity(ready.len());
-        for tp in ready {
-            let Some(partition) = self.partitions.get(&tp) else { continue };
-            let wanted = wanted(partition, self.config.replica_fetch_max_bytes);
-            asked.push((tp, partition.leader_epoch, Offset(wanted.fetch_offset)));
-            match request.topics.last_mut() {
-                Some(topic) if topic.topic_id == partition.topic_id.0 => topic.partitions.push(wanted),
-                _ => {
-                    let topic = FetchTopic::default().with_topic_id(partition.topic_id.0);
-                    request.topics.push(topic.with_partitions(vec![wanted]));
-                }
-            }
-        }
-        Some((request, asked))
+        let max_bytes = self.config.replica_fetch_max_bytes;
+        let partitions = &self.partitions;
+        let data = fetcher.build(|tp| {
+            let partition = partitions.get(tp)?;
+            let wanted = wanted(partition, max_bytes);
+            Some(Fetch { tp: tp.clone(), topic_id: partition.topic_id, wanted })
+        });
+        let me = ReplicaState::default().with_replica_id(self.me.0.into()).with_replica_epoch(epoch.0);
+        let request = data.into_request();
+        Some(
+            request
+                .with_max_wait_ms(self.config.replica_fetch_wait_max_ms)
+                .with_min_bytes(1)
+                .with_max_bytes(self.config.replica_fetch_response_max_bytes)
+                .with_replica_state(me),
+        )
     }
 
     /// The connection to a leader failed or was lost: everything asked of it rests (R-REPL-38).
@@ -136,39 +206,25 @@ impl ReplicaManager {
         let Some(fetcher) = self.fetchers.get_mut(&leader) else { return };
         fetcher.in_flight = false;
         fetcher.lookups.clear();
-        fetcher.partitions.values_mut().for_each(|rest| *rest = Some(until));
+        fetcher.session.handle_error();
+        fetcher.rest_all(until);
         step.fx.set_timer(BrokerTimer::FetcherBackoff(leader), until);
     }
 
-    /// Takes in a leader's answer.
-    pub fn fetched(
-        &mut self,
-        leader: BrokerId,
-        asked: &Asked,
-        response: &FetchResponse,
-        step: &mut Step<'_>,
-    ) {
-        if let Some(fetcher) = self.fetchers.get_mut(&leader) {
-            fetcher.in_flight = false;
-        }
-        let mut asked: BTreeMap<_, _> =
-            asked.iter().map(|(tp, epoch, offset)| (tp, (*epoch, *offset))).collect();
-        for topic in &response.responses {
-            let Some(name) = step.image.topic_name(TopicId(topic.topic_id)).cloned() else { continue };
-            for data in &topic.partitions {
-                let tp = TopicPartition::new(&name, data.partition_index);
-                let Some((epoch, offset)) = asked.remove(&tp) else { continue };
-                let current = self.partitions.get(&tp).is_some_and(|partition| {
-                    let follows = partition.role == Role::Follower { leader };
-                    follows && partition.leader_epoch == epoch && partition.log.log_end_offset() == offset
-                });
-                if current {
-                    self.take_in(leader, &tp, offset, data, step);
-                }
+    /// Takes in a leader's answer. One that does not fit the session is of no use; the next fetch begins another.
+    pub fn fetched(&mut self, leader: BrokerId, response: &FetchResponse, step: &mut Step<'_>) {
+        let Some(fetcher) = self.fetchers.get_mut(&leader) else { return };
+        fetcher.in_flight = false;
+        let Ok(answered) = fetcher.session.handle_response(response) else { return };
+        for answer in answered {
+            let current = self.partitions.get(&answer.tp).is_some_and(|partition| {
+                partition.role == Role::Follower { leader }
+                    && partition.leader_epoch == answer.wanted.current_leader_epoch
+                    && partition.log.log_end_offset() == answer.wanted.fetch_offset
+            });
+            if current {
+                self.take_in(leader, &answer.tp, answer.wanted.fetch_offset, answer.data, step);
             }
-        }
-        if response.error_code != 0 {
-            self.fetch_failed(leader, step);
         }
     }
 
@@ -196,6 +252,10 @@ impl ReplicaManager {
         let taken = error.is_ok() && self.append_fetched(tp, data, step);
         if !taken {
             self.rest(leader, tp, step);
+        } else if data.records.as_ref().is_some_and(|records| !records.is_empty())
+            && let Some(fetcher) = self.fetchers.get_mut(&leader)
+        {
+            fetcher.move_to_end(tp);
         }
     }
 
@@ -248,13 +308,13 @@ impl ReplicaManager {
     }
 }
 
-fn wanted(partition: &Partition, max_bytes: i32) -> FetchPartition {
+fn wanted(partition: &Partition, max_bytes: i32) -> Wanted {
     let log = &partition.log;
-    FetchPartition::default()
-        .with_partition(partition.tp.partition)
-        .with_current_leader_epoch(partition.leader_epoch.0)
-        .with_fetch_offset(log.log_end_offset().0)
-        .with_last_fetched_epoch(log.latest_epoch().unwrap_or(LeaderEpoch::NONE).0)
-        .with_log_start_offset(log.log_start_offset().0)
-        .with_partition_max_bytes(max_bytes)
+    Wanted {
+        fetch_offset: log.log_end_offset(),
+        log_start_offset: log.log_start_offset(),
+        max_bytes,
+        current_leader_epoch: partition.leader_epoch,
+        last_fetched_epoch: log.latest_epoch().unwrap_or(LeaderEpoch::NONE),
+    }
 }

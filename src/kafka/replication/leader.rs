@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::isr::IsrState;
 use crate::kafka::controller::image::{ClusterImage, PartitionRegistration};
+use crate::kafka::fetch_session::Wanted;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerEpoch, BrokerId, Offset};
 
@@ -164,6 +165,20 @@ impl Leader {
         let before = remote.log_end_offset;
         remote.on_fetch(now, offset, log_start, leader_end, epoch);
         Some(before != offset)
+    }
+
+    /// A fetch that finds a follower where it was, with everything (R-REPL-9).
+    pub fn acknowledge(
+        &mut self,
+        at: Time,
+        follower: BrokerId,
+        wanted: Wanted,
+        leader_end: Offset,
+        epoch: BrokerEpoch,
+    ) {
+        if let Some(remote) = self.remotes.get_mut(&follower) {
+            remote.on_fetch(at, wanted.fetch_offset, wanted.log_start_offset, leader_end, epoch);
+        }
     }
 
     /// R-REPL-23: asks for `follower` if it has everything that is committed and that this epoch began with.

@@ -24,7 +24,7 @@ impl ReplicaManager {
     /// R-LOG-31. A log that has nothing to delete is left untouched, so that it stays shared.
     pub(super) fn delete_old_segments(&mut self, tp: &TopicPartition, step: &mut Step<'_>) {
         let broker = self.me;
-        let Some(partition) = self.partitions.get_mut(tp) else { return };
+        let Some(partition) = self.partitions.get(tp) else { return };
         let mut log = partition.log.clone();
         let deleted = log.delete_old_segments(step.now, &partition.config.log);
         if deleted.is_empty() {
@@ -51,7 +51,9 @@ impl ReplicaManager {
                 None => Event::SegmentsDeleted { broker, tp, leader, segments, log_start_offset: to },
             });
         }
-        Rc::make_mut(partition).log = log;
+        if let Some(partition) = self.edit(tp) {
+            partition.log = log;
+        }
     }
 
     /// R-LOG-36: what the leader has dropped its followers drop too. Whether the leader's log start can be taken over.

@@ -11,6 +11,7 @@ use super::fetcher::Fetcher;
 use super::leader::Judgement;
 use super::partition::{Partition, Role};
 use super::purgatory::{OperationId, Purgatory};
+use super::session_cache::FetchSessionCache;
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::config::{BrokerConfig, TopicConfig};
 use crate::kafka::controller::image::{ClusterImage, PartitionRegistration};
@@ -18,6 +19,7 @@ use crate::kafka::effects::Effects;
 use crate::kafka::event::{Event, TruncationReason};
 use crate::kafka::log::Log;
 use crate::kafka::protocol::ErrorCode;
+use crate::kafka::random::Random;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, Topic, TopicPartition};
 
@@ -57,6 +59,7 @@ pub struct ReplicaManager {
     pub(super) fetchers: BTreeMap<BrokerId, Fetcher>,
     /// What each topic's configs come to here, read once.
     configs: BTreeMap<Topic, Rc<TopicConfig>>,
+    pub(super) sessions: FetchSessionCache,
     checkpoints: BTreeMap<TopicPartition, Offset>,
     pub(super) cleaner: LogCleaner,
     notices: Vec<Notice>,
@@ -65,8 +68,8 @@ pub struct ReplicaManager {
 }
 
 impl ReplicaManager {
-    /// Takes over what a disk holds.
-    pub fn new(me: BrokerId, config: Rc<BrokerConfig>, disk: LogDirectory) -> ReplicaManager {
+    /// Takes over what a disk holds. `random`: for the ids of fetch sessions.
+    pub fn new(me: BrokerId, config: Rc<BrokerConfig>, disk: LogDirectory, random: Random) -> ReplicaManager {
         let unread = Rc::new(TopicConfig::default());
         let mut partitions = BTreeMap::new();
         for (tp, (topic_id, mut log)) in disk.logs {
@@ -75,6 +78,7 @@ impl ReplicaManager {
         }
         ReplicaManager {
             me,
+            sessions: FetchSessionCache::new(config.max_incremental_fetch_session_cache_slots, random),
             config,
             partitions,
             purgatory: Purgatory::default(),
@@ -128,8 +132,21 @@ impl ReplicaManager {
         Judgement { now: step.now, image: step.image, lag_time_max_ms: self.config.replica_lag_time_max_ms }
     }
 
+    /// A partition to be changed; whoever left it alone because nothing changed is told.
     pub(super) fn edit(&mut self, tp: &TopicPartition) -> Option<&mut Partition> {
-        self.partitions.get_mut(tp).map(Rc::make_mut)
+        self.disturb(tp);
+        let partition = self.partitions.get_mut(tp).map(Rc::make_mut)?;
+        if let Role::Follower { leader } = &partition.role
+            && let Some(fetcher) = self.fetchers.get_mut(leader)
+        {
+            fetcher.note_change(tp);
+        }
+        Some(partition)
+    }
+
+    /// The fetch sessions that followers and consumers have with this broker.
+    pub fn sessions(&self) -> &FetchSessionCache {
+        &self.sessions
     }
 
     /// A partition that a request names, or why this broker cannot serve it.
@@ -146,6 +163,7 @@ impl ReplicaManager {
         let Some(topic) = step.image.topic(&tp.topic) else { return };
         let config = self.topic_config(&tp.topic, step.image);
         let me = self.me;
+        self.disturb(tp);
         let partition = self.partitions.entry(tp.clone()).or_insert_with(|| {
             let log = Log::created_at(step.now);
             Rc::new(Partition::new(tp.clone(), topic.id, log, config.clone()))
@@ -189,6 +207,7 @@ impl ReplicaManager {
 
     /// The replica is not this broker's any more, and its log goes with it (R-PLACE-9, R-REPL-59).
     pub fn delete(&mut self, tp: &TopicPartition, step: &mut Step<'_>) {
+        self.disturb(tp);
         let Some(partition) = self.partitions.remove(tp) else { return };
         self.stop_fetching(tp);
         self.checkpoints.remove(tp);
@@ -255,6 +274,14 @@ impl ReplicaManager {
         }
     }
 
+    /// Ends the fetchers that follow nothing any more (`shutdownIdleFetcherThreads`); the caller closes their connections.
+    pub fn end_idle_fetchers(&mut self) -> Vec<BrokerId> {
+        let idle = self.fetchers.iter().filter(|(_, fetcher)| fetcher.is_idle());
+        let idle: Vec<BrokerId> = idle.map(|(leader, _)| *leader).collect();
+        self.fetchers.retain(|_, fetcher| !fetcher.is_idle());
+        idle
+    }
+
     pub(super) fn stop_fetching(&mut self, tp: &TopicPartition) {
         for fetcher in self.fetchers.values_mut() {
             fetcher.remove(tp);
@@ -294,7 +321,7 @@ impl ReplicaManager {
         use super::purgatory::Operation;
         match self.purgatory.remove(id) {
             Some(Operation::Produce(produce)) => step.fx.respond(produce.request, produce.response),
-            Some(Operation::Fetch(fetch)) => self.answer_fetch(&fetch, step),
+            Some(Operation::Fetch(fetch)) => self.end_fetch(id, &fetch, step),
             None => {}
         }
     }

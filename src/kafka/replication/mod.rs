@@ -5,12 +5,15 @@
 //!
 //! **Invariant:** on a leader, the high watermark never passes the log end of a replica that is, or may be, in sync.
 
+pub mod context;
 pub mod fetcher;
 pub mod isr;
 pub mod leader;
 pub mod manager;
 pub mod partition;
 pub mod purgatory;
+pub mod session;
+pub mod session_cache;
 
 mod cleaner;
 mod disk;

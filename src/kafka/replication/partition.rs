@@ -7,6 +7,7 @@
 use std::rc::Rc;
 
 use super::leader::{Judgement, Leader};
+use super::session::SessionId;
 use crate::kafka::config::TopicConfig;
 use crate::kafka::controller::image::PartitionRegistration;
 use crate::kafka::log::Log;
@@ -35,6 +36,8 @@ pub struct Partition {
     pub partition_epoch: PartitionEpoch,
     pub replicas: Vec<BrokerId>,
     pub config: Rc<TopicConfig>,
+    /// Fetch sessions in which it is quiet: they are to be told of its next change.
+    pub(super) observers: Vec<SessionId>,
 }
 
 impl Partition {
@@ -48,6 +51,7 @@ impl Partition {
             partition_epoch: PartitionEpoch(-1),
             replicas: Vec::new(),
             config,
+            observers: Vec::new(),
         }
     }
 

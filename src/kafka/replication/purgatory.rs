@@ -9,6 +9,8 @@ use std::rc::Rc;
 
 use kafka_protocol::messages::{FetchRequest, ProduceResponse};
 
+use super::context::FetchContext;
+use super::fetch::Read;
 use crate::kafka::effects::RequestId;
 use crate::kafka::protocol::Request;
 use crate::kafka::time::Time;
@@ -39,6 +41,11 @@ pub struct DelayedProduce {
 pub struct DelayedFetch {
     pub request: RequestId,
     pub fetch: SharedFetch,
+    pub context: FetchContext,
+    /// The answers about partitions that nobody knew when the request came.
+    pub(super) unknown: Vec<Read>,
+    /// When it came.
+    pub since: Time,
 }
 
 /// A Fetch request as it came, shared with whoever still holds it.
@@ -98,6 +105,14 @@ impl Purgatory {
         }
         self.operations.insert(id, Waiting { operation, deadline, watched });
         id
+    }
+
+    /// An operation that waits depends on this partition too.
+    pub fn watch(&mut self, id: OperationId, tp: &TopicPartition) {
+        let Some(waiting) = self.operations.get_mut(&id) else { return };
+        if self.watchers.entry(tp.clone()).or_default().insert(id) {
+            waiting.watched.push(tp.clone());
+        }
     }
 
     /// Takes an operation out to answer it.

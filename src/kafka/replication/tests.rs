@@ -1,6 +1,7 @@
 //! One leader on its own, with requests put into its hands.
 
 mod requests;
+mod sessions;
 
 use std::rc::Rc;
 
@@ -12,13 +13,13 @@ use super::disk::LogDirectory;
 use super::manager::{Notice, ReplicaManager, Step};
 use super::purgatory::OperationId;
 use crate::kafka::broker::timer::BrokerTimer;
-use crate::kafka::config::BrokerConfig;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Channel, Effect, Effects, RequestId};
 use crate::kafka::protocol::metadata_records::{
     ConfigResource, MetadataRecord, PartitionRecord, RecoveryState, RegisterBroker,
 };
 use crate::kafka::protocol::{ErrorCode, Response};
+use crate::kafka::random::Random;
 use crate::kafka::record::{BatchBuilder, NewRecord};
 use crate::kafka::time::Time;
 use crate::kafka::types::{
@@ -32,7 +33,11 @@ struct Bench {
 }
 
 fn tp() -> TopicPartition {
-    TopicPartition::new(&"t".into(), 0)
+    tp_of(0)
+}
+
+fn tp_of(partition: i32) -> TopicPartition {
+    TopicPartition::new(&"t".into(), partition)
 }
 
 fn topic_id() -> TopicId {
@@ -45,6 +50,11 @@ fn request() -> RequestId {
 
 /// Broker 1 leads t-0 with broker 2; both are in sync; min.insync.replicas is 2.
 fn bench() -> Bench {
+    bench_of(1)
+}
+
+/// As many partitions of t.
+fn bench_of(partitions: i32) -> Bench {
     let mut image = ClusterImage::default();
     let ids = vec![BrokerId(1), BrokerId(2)];
     for &broker in &ids {
@@ -64,25 +74,34 @@ fn bench() -> Bench {
         key: "min.insync.replicas".into(),
         value: Some("2".into()),
     });
-    image.replay(&MetadataRecord::Partition(PartitionRecord {
-        partition: 0,
-        topic_id: topic_id(),
-        replicas: ids.clone(),
-        isr: ids,
-        removing: Vec::new(),
-        adding: Vec::new(),
-        leader: BrokerId(1),
-        recovery: RecoveryState::Recovered,
-        leader_epoch: LeaderEpoch(0),
-        partition_epoch: PartitionEpoch(0),
-    }));
-    let replicas =
-        ReplicaManager::new(BrokerId(1), Rc::new(BrokerConfig::default()), LogDirectory::default());
+    for partition in 0..partitions {
+        image.replay(&MetadataRecord::Partition(PartitionRecord {
+            partition,
+            topic_id: topic_id(),
+            replicas: ids.clone(),
+            isr: ids.clone(),
+            removing: Vec::new(),
+            adding: Vec::new(),
+            leader: BrokerId(1),
+            recovery: RecoveryState::Recovered,
+            leader_epoch: LeaderEpoch(0),
+            partition_epoch: PartitionEpoch(0),
+        }));
+    }
+    let replicas = ReplicaManager::new(
+        BrokerId(1),
+        Rc::default(),
+        LogDirectory::default(),
+        Random::stream(1, "sessions"),
+    );
     let mut bench = Bench { image, replicas, now: Time::from_ms(1_000) };
-    bench.step(|replicas, step| {
-        let registration = step.image.partition(&tp()).expect("replayed").clone();
-        replicas.apply(&tp(), &registration, step);
-    });
+    for partition in 0..partitions {
+        let tp = tp_of(partition);
+        bench.step(|replicas, step| {
+            let registration = step.image.partition(&tp).expect("replayed").clone();
+            replicas.apply(&tp, &registration, step);
+        });
+    }
     bench
 }
 
@@ -95,11 +114,15 @@ impl Bench {
     }
 
     fn produce(&mut self, acks: i16) -> Vec<Effect<BrokerTimer>> {
+        self.produce_to(0, acks)
+    }
+
+    fn produce_to(&mut self, partition: i32, acks: i16) -> Vec<Effect<BrokerTimer>> {
         let mut builder = BatchBuilder::new();
         let timestamp_ms = self.now.wall_ms();
         builder.append(&NewRecord { timestamp_ms, value: Some(b"hello"), ..NewRecord::default() });
         let records: Bytes = builder.finish(None).into_bytes();
-        let data = PartitionProduceData::default().with_index(0).with_records(Some(records));
+        let data = PartitionProduceData::default().with_index(partition).with_records(Some(records));
         let topic = TopicProduceData::default().with_topic_id(topic_id().0).with_partition_data(vec![data]);
         let produce =
             ProduceRequest::default().with_acks(acks).with_timeout_ms(30_000).with_topic_data(vec![topic]);

@@ -254,12 +254,12 @@ fn why_out(
         return "fenced".to_owned();
     }
     let leading = cluster.broker(leader).and_then(BrokerSource::alive);
-    let Some(partition) = leading.and_then(|broker| broker.replicas().partition(tp)) else {
+    let led = leading.and_then(|broker| Some((broker.replicas(), broker.replicas().partition(tp)?)));
+    let Some((replicas, partition)) = led else {
         return "no leader".to_owned();
     };
-    let remote = partition.leader().and_then(|state| state.remotes.get(&source.id));
     let behind = partition.log.log_end_offset() - log.log_end_offset();
-    match remote.and_then(|remote| remote.last_caught_up_at) {
+    match replicas.last_caught_up_at(partition, source.id) {
         Some(at) if cluster.now.ms_since(at) >= 1000 => {
             format!("behind {} s", cluster.now.ms_since(at) / 1000)
         }

@@ -310,6 +310,7 @@ fn waiting(waiting: &Waiting, now: Time) -> Option<String> {
         Waiting::OffsetReset => "Waits for ListOffsets: it has no committed offset.".to_owned(),
         Waiting::Commit { retry_at: Some(at) } => format!("Commits again in {}.", until(*at)),
         Waiting::LeaveAnswer => "Waits for LeaveGroup.".to_owned(),
+        Waiting::FetchSessionEnd => "Waits for the brokers to end its fetch sessions.".to_owned(),
     })
 }
 

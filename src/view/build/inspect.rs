@@ -7,7 +7,7 @@ use super::broker::BrokerSource;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::log::Log;
 use crate::kafka::record::{Batch, Record};
-use crate::kafka::replication::Partition;
+use crate::kafka::replication::{Partition, ReplicaManager};
 use crate::kafka::time::Time;
 use crate::kafka::types::{Offset, TopicPartition};
 use crate::lab::words::count;
@@ -33,7 +33,8 @@ pub fn inspect(
     match focus {
         Focus::Replica { .. } => {
             let title = format!("{tp} on broker {id}");
-            let facts = replica_facts(tp, log, partition, image, now);
+            let replicas = source.alive().map(|broker| broker.replicas());
+            let facts = replica_facts(tp, log, partition.zip(replicas), image, now);
             Some(Inspected { focus: focus.clone(), title: title.into(), facts: facts.into(), bytes: None })
         }
         Focus::Record { offset, .. } => {
@@ -56,7 +57,7 @@ fn fact(name: &str, value: impl Display) -> Fact {
 fn replica_facts(
     tp: &TopicPartition,
     log: &Log,
-    partition: Option<&Partition>,
+    alive: Option<(&Partition, &ReplicaManager)>,
     image: &ClusterImage,
     now: Time,
 ) -> Vec<Fact> {
@@ -80,13 +81,18 @@ fn replica_facts(
     facts.push(Fact { tone: Tone::Good, ..fact("HW", log.high_watermark()) });
     facts.push(fact("LEO", log.log_end_offset()));
     facts.push(fact("log", format!("{}, {} bytes", count(log.batch_count(), "batch"), log.size_bytes())));
-    for (id, remote) in partition.and_then(Partition::leader).iter().flat_map(|leader| &leader.remotes) {
+    let leading = alive.and_then(|(partition, replicas)| Some((partition, replicas, partition.leader()?)));
+    let followers = leading.iter().flat_map(|(partition, replicas, leader)| {
+        let caught_up_at = |id| replicas.last_caught_up_at(partition, id);
+        leader.remotes.iter().map(move |(id, remote)| (id, remote, caught_up_at(*id)))
+    });
+    for (id, remote, caught_up_at) in followers {
         let end = if remote.log_end_offset == Offset::UNKNOWN {
             "not fetched yet".to_owned()
         } else {
             format!("LEO {}", remote.log_end_offset)
         };
-        let caught_up = match remote.last_caught_up_at {
+        let caught_up = match caught_up_at {
             Some(at) => format!("caught up {} ms ago", now.ms_since(at)),
             None => "never caught up".to_owned(),
         };

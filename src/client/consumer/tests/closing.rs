@@ -61,10 +61,11 @@ fn closing_before_joining_leaves_no_group() {
 #[test]
 fn what_arrives_after_the_exit_changes_nothing() {
     let mut rig = Rig::joined(&["poll"], &[]);
+    let fetch = rig.fetch_at(1);
     rig.close();
     assert!(rig.exited);
     rig.events.clear();
-    rig.deliver(1, &[(0, 0, 4)]);
+    rig.answer(&fetch, answer_of(&fetch, vec![records(0, 0, 4)]));
     rig.run_until(60_000);
     rig.check_events(&[]);
 }

@@ -159,6 +159,14 @@ impl Rig {
             let response = self.response(&pending.request);
             self.answer(&pending, response);
         }
+        // One that ends a session does not have to wait for the fetch before it here.
+        let ends = |p: &Pending| matches!(&*p.request, Request::Fetch(fetch) if fetch.session_epoch == -1);
+        if let Some(last) = self.pending.iter().find(|p| ends(p)).cloned()
+            && let Some(first) = self.pending.iter().find(|p| p.peer == last.peer).cloned()
+        {
+            self.answer(&first, empty_answer(&first));
+            self.settle();
+        }
     }
 
     fn answer(&mut self, pending: &Pending, response: impl Into<Response>) {
@@ -325,8 +333,7 @@ impl Rig {
     #[track_caller]
     fn deliver_data(&mut self, leader: i32, partitions: Vec<PartitionData>) {
         let fetch = self.fetch_at(leader);
-        let topic = FetchableTopicResponse::default().with_topic_id(TOPIC_ID).with_partitions(partitions);
-        self.answer(&fetch, m::FetchResponse::default().with_responses(vec![topic]));
+        self.answer(&fetch, answer_of(&fetch, partitions));
         self.settle();
     }
 
@@ -371,13 +378,20 @@ fn batch(from: i64, to: i64) -> Bytes {
 }
 
 fn empty_answer(fetch: &Pending) -> m::FetchResponse {
+    answer_of(fetch, Vec::new())
+}
+
+/// The answer of a broker that has no slot for a session: to a full request, about all its partitions.
+fn answer_of(fetch: &Pending, mut partitions: Vec<PartitionData>) -> m::FetchResponse {
     let Request::Fetch(fetch) = &*fetch.request else { panic!("no fetch: {fetch:?}") };
-    let topic = |topic: &m::fetch_request::FetchTopic| {
-        FetchableTopicResponse::default()
-            .with_topic_id(topic.topic_id)
-            .with_partitions(topic.partitions.iter().map(|p| data_of(p.partition, &[])).collect())
-    };
-    m::FetchResponse::default().with_responses(fetch.topics.iter().map(topic).collect())
+    assert!(fetch.session_epoch <= 0, "an incremental request");
+    for asked in fetch.topics.iter().flat_map(|topic| &topic.partitions) {
+        if partitions.iter().all(|data| data.partition_index != asked.partition) {
+            partitions.push(data_of(asked.partition, &[]));
+        }
+    }
+    let topic = FetchableTopicResponse::default().with_topic_id(TOPIC_ID).with_partitions(partitions);
+    m::FetchResponse::default().with_responses(vec![topic])
 }
 
 /// One batch of the offsets `from..to`.

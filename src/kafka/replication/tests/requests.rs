@@ -32,7 +32,7 @@ fn fetch_request(replica: i32, offset: i64, leader_epoch: i32) -> FetchRequest {
 }
 
 impl Bench {
-    fn fetch(&mut self, fetch: FetchRequest) -> Vec<Effect<BrokerTimer>> {
+    pub(super) fn fetch(&mut self, fetch: FetchRequest) -> Vec<Effect<BrokerTimer>> {
         let fetch = SharedFetch::new(Rc::new(fetch.into())).expect("a Fetch request");
         self.step(|replicas, step| replicas.fetch(request(), &fetch, step))
     }
