@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use glassbroker::kafka::event::Event;
 use glassbroker::kafka::log::{Log, LogConfig, Origin};
 use glassbroker::kafka::record::{BatchBuilder, NewRecord};
 use glassbroker::kafka::time::Time;
@@ -55,6 +56,11 @@ pub fn engine(out: &mut impl Write) -> Result<(), Failure> {
         out,
         "appends at a leader, batches of 10 records   {:>12.0} a second",
         median(appends_a_second)
+    )?;
+    writeln!(
+        out,
+        "fetches of a follower that carry a batch      {:>12.0} a second",
+        median(fetches_a_second)
     )?;
     writeln!(out, "\n3 brokers, replication factor 3, 300 records a second in all, a group of two")?;
     writeln!(
@@ -109,32 +115,20 @@ fn appends_a_second() -> f64 {
     f64::from(BATCHES) / elapsed.as_secs_f64()
 }
 
-fn warm_cluster(partitions: u32) -> Session {
-    let text = format!(
-        r#"
-format = 1
-seed = 1
-network = {{ latency = "1ms..3ms" }}
-controllers = 3
+/// Round trips of the simulated whole (network, broker, log) in a second, of two brokers with one partition.
+fn fetches_a_second() -> f64 {
+    let mut session = warm(2, 1, "");
+    let (mut fetches, mut elapsed) = (0, Duration::ZERO);
+    for second in 1..=MEASURED_S {
+        let (heard, until) = (session.world().trace().len_ever(), WARM.plus_ms(second * 1000));
+        elapsed += timed(|| while !session.run_until(until, u64::MAX) {}).0;
+        let is_fetch = |event: &Event| matches!(event, Event::Replicated { .. });
+        fetches += session.world().trace().since(heard).filter(|entry| is_fetch(&entry.event)).count();
+    }
+    fetches as f64 / elapsed.as_secs_f64()
+}
 
-[[broker]]
-id = 1
-[[broker]]
-id = 2
-[[broker]]
-id = 3
-
-[[topic]]
-name = "orders"
-partitions = {partitions}
-replication-factor = 3
-
-[[producer]]
-name = "checkout-api"
-topic = "orders"
-rate = "300/s"
-keys = "cart-{{0..9999}}"
-config = {{ acks = "all" }}
+const GROUP: &str = r#"
 
 [[consumer]]
 name = "consumer-a"
@@ -147,7 +141,36 @@ name = "consumer-b"
 group = "billing"
 topics = ["orders"]
 program = ["poll"]
-"#
+"#;
+
+/// Three brokers, a producer and a group of two.
+fn warm_cluster(partitions: u32) -> Session {
+    warm(3, partitions, GROUP)
+}
+
+/// A cluster whose partitions are all replicated to all brokers, with 300 records a second in all, and what else there
+/// is.
+fn warm(brokers: u32, partitions: u32, others: &str) -> Session {
+    let ids: String = (1..=brokers).map(|id| format!("[[broker]]\nid = {id}\n")).collect();
+    let text = format!(
+        r#"
+format = 1
+seed = 1
+network = {{ latency = "1ms..3ms" }}
+controllers = 3
+{ids}
+[[topic]]
+name = "orders"
+partitions = {partitions}
+replication-factor = {brokers}
+
+[[producer]]
+name = "checkout-api"
+topic = "orders"
+rate = "300/s"
+keys = "cart-{{0..9999}}"
+config = {{ acks = "all" }}
+{others}"#
     );
     let mut session = Session::open(&text, Options::default()).expect("the scenario is right");
     while !session.run_until(WARM, u64::MAX) {}
