@@ -74,7 +74,7 @@ fn replica_facts(
             facts.push(fact("eligible", list(&registration.elr)));
         }
     }
-    if let Some(partition) = partition {
+    if let Some((partition, _)) = alive {
         facts.push(fact("min in sync", partition.config.min_insync_replicas));
     }
     facts.push(fact("log start", log.log_start_offset()));
