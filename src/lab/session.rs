@@ -84,6 +84,7 @@ impl Session {
             controllers: scenario.controllers.clone(),
             brokers: scenario.brokers.clone(),
             broker_config: scenario.broker_config.clone(),
+            features: scenario.features.clone(),
         })
         .expect("the scenario's reader has checked its configs");
         let boot = Boot::start(&scenario, &mut world);

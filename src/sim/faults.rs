@@ -29,6 +29,7 @@ impl World {
             id,
             voters: self.config.controllers.as_slice().into(),
             config: self.broker_config.clone(),
+            features: self.features,
             disk,
             random: self.stream(&format!("controller {id} start {incarnation}")),
         })

@@ -15,7 +15,7 @@ use crate::client::admin::AdminClient;
 use crate::client::consumer::Consumer;
 use crate::client::producer::Producer;
 use crate::kafka::broker::Broker;
-use crate::kafka::config::{BrokerConfig, ConfigError};
+use crate::kafka::config::{BrokerConfig, ConfigError, Features};
 use crate::kafka::controller::Controller;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::event::{Act, Event};
@@ -37,6 +37,8 @@ pub struct WorldConfig {
     pub brokers: Vec<(BrokerId, Option<String>)>,
     /// Cluster-wide broker configs by their real names.
     pub broker_config: BTreeMap<String, String>,
+    /// Feature levels of the new cluster by their real names.
+    pub features: BTreeMap<String, String>,
 }
 
 impl Default for WorldConfig {
@@ -48,6 +50,7 @@ impl Default for WorldConfig {
             controllers: vec![ControllerId(101)],
             brokers: (1..=3).map(|id| (BrokerId(id), None)).collect(),
             broker_config: BTreeMap::new(),
+            features: BTreeMap::new(),
         }
     }
 }
@@ -80,6 +83,7 @@ pub(super) enum Entry {
 pub struct World {
     pub(super) config: Rc<WorldConfig>,
     pub(super) broker_config: Rc<BrokerConfig>,
+    pub(super) features: Features,
     pub(super) now: Time,
     next_sequence: u64,
     pub(super) queue: BTreeMap<Key, (Option<Key>, Entry)>,
@@ -101,11 +105,13 @@ pub const ADMIN: &str = "admin";
 impl World {
     /// A cluster at time 0: its processes are about to start.
     ///
-    /// Errors: a broker config that Kafka or this model refuses.
+    /// Errors: a broker config or a feature level that Kafka or this model refuses.
     pub fn new(config: WorldConfig) -> Result<World, ConfigError> {
         let broker_config = Rc::new(BrokerConfig::read(&config.broker_config)?);
+        let features = Features::read(&config.features)?;
         let mut world = World {
             broker_config,
+            features,
             now: Time::ZERO,
             next_sequence: 0,
             queue: BTreeMap::new(),

@@ -6,7 +6,7 @@ use glassbroker::kafka::protocol::{ErrorCode, Response};
 use glassbroker::kafka::types::{BrokerId, Offset};
 use glassbroker::sim::{Command, Packet};
 
-use crate::dsl::{Cluster, cluster, config, ids, tp};
+use crate::dsl::{Cluster, cluster, cluster_without_elr, config, ids, tp};
 
 fn stop(c: &mut Cluster, broker: i32) {
     c.give(Command::Stop(BrokerId(broker)));
@@ -42,7 +42,11 @@ fn eligible(c: &Cluster, name: &str) -> String {
 
 /// t-0 with leader 1 and records on all three replicas.
 fn three_replicas(records: i64, pairs: &[(&str, &str)]) -> Cluster {
-    let mut c = cluster(3).topic("t", 1, 3, pairs);
+    three_replicas_in(cluster(3), records, pairs)
+}
+
+fn three_replicas_in(c: Cluster, records: i64, pairs: &[(&str, &str)]) -> Cluster {
+    let mut c = c.topic("t", 1, 3, pairs);
     c.producer("p", "t", "100/s", &[]);
     c.send("p", records);
     c.run_ms(2_000);
@@ -51,7 +55,11 @@ fn three_replicas(records: i64, pairs: &[(&str, &str)]) -> Cluster {
 
 /// EX-8 up to the leader's death: 2 and 3 have 50 records, leader 1 has 80 and committed them all.
 fn only_the_leader_has_everything(pairs: &[(&str, &str)]) -> Cluster {
-    let mut c = three_replicas(50, pairs);
+    only_the_leader_has_everything_in(cluster(3), pairs)
+}
+
+fn only_the_leader_has_everything_in(c: Cluster, pairs: &[(&str, &str)]) -> Cluster {
+    let mut c = three_replicas_in(c, 50, pairs);
     c.cut(1, 2);
     c.cut(1, 3);
     c.send("p", 1);
@@ -73,6 +81,16 @@ fn ex_8_without_unclean_elections_the_partition_waits_for_its_leader_and_loses_n
     elect(&mut c, ElectionType::Preferred, "t-0");
     c.run_ms(1_000);
     assert_eq!(refusal(&c), Some(ErrorCode::PreferredLeaderNotAvailable), "R-REPL-50");
+    c.start(1);
+    c.run_ms(20_000);
+    assert_eq!(c.replicas("t-0"), "1:80/80 2:80/80 3:80/80", "{}", c.report());
+}
+
+#[test]
+fn ex_8_without_elr_the_leader_stays_in_the_in_sync_set_and_brings_everything_back() {
+    let mut c = only_the_leader_has_everything_in(cluster_without_elr(3), &[]);
+    c.run_ms(60_000);
+    assert_eq!(c.registration("t-0"), "-1 e1 isr[1]", "R-REPL-47");
     c.start(1);
     c.run_ms(20_000);
     assert_eq!(c.replicas("t-0"), "1:80/80 2:80/80 3:80/80", "{}", c.report());

@@ -6,13 +6,17 @@ use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::types::{BrokerId, Offset};
 use glassbroker::sim::{Command, Target, World, WorldConfig};
 
-use crate::dsl::{Cluster, cluster, config, ids, tp};
+use crate::dsl::{Cluster, cluster, cluster_without_elr, config, ids, tp};
 
 const LOOSE: &[(&str, &str)] = &[("acks", "1"), ("enable.idempotence", "false")];
 
 /// Five records in t-0 of a topic with as many replicas as there are brokers; `p` sent them with acks=all.
 fn five_records(brokers: i32, pairs: &[(&str, &str)]) -> Cluster {
-    let mut c = cluster(brokers).topic("t", 1, brokers as i16, pairs);
+    five_records_in(cluster(brokers), brokers as i16, pairs)
+}
+
+fn five_records_in(c: Cluster, replication_factor: i16, pairs: &[(&str, &str)]) -> Cluster {
+    let mut c = c.topic("t", 1, replication_factor, pairs);
     c.producer("p", "t", "100/s", &[]);
     c.send("p", 5);
     c.run_ms(2_000);
@@ -159,7 +163,10 @@ fn a26_an_unclean_leader_with_2_of_10_records_makes_the_others_truncate_8_and_3(
 
 /// A27: broker 2 fell out of the in-sync set, then broker 1 stops; broker 2 is alive.
 fn leaderless() -> Cluster {
-    let mut c = five_records(2, &[]);
+    leaderless_in(five_records(2, &[]), "-1 isr[] elr[1] last[1]")
+}
+
+fn leaderless_in(mut c: Cluster, registered: &str) -> Cluster {
     c.consumer("reader", "g", &["t"], &["poll"], &[("auto.offset.reset", "earliest")]);
     c.cut(1, 2);
     // The leader drops nobody from an idle partition (R-REPL-20).
@@ -167,7 +174,7 @@ fn leaderless() -> Cluster {
     c.until("2 is out", 60_000, |c| c.registration("t-0") == "1 e0 isr[1]");
     c.until("committed by 1 alone", 10_000, |c| c.replicas("t-0") == "1:6/6 2:5/5");
     c.give(Command::Stop(BrokerId(1)));
-    c.until("nobody leads", 20_000, |c| c.eligible("t-0") == "-1 isr[] elr[1] last[1]");
+    c.until("nobody leads", 20_000, |c| c.eligible("t-0") == registered);
     c.until("1 is gone", 10_000, |c| c.world.broker(BrokerId(1)).is_none());
     c.heal(1, 2);
     c
@@ -185,6 +192,15 @@ fn a27_a_partition_whose_leader_stopped_waits_for_it_though_another_replica_live
     c.start(1);
     c.until("the record is written", 30_000, |c| c.producer_state("p").counts().acknowledged == 7);
     c.until("nothing is lost", 10_000, |c| c.replicas("t-0") == "1:7/7 2:7/7");
+}
+
+#[test]
+fn a27_without_elr_the_leader_that_stopped_stays_in_the_in_sync_set() {
+    let mut c = leaderless_in(five_records_in(cluster_without_elr(2), 2, &[]), "-1 isr[1] elr[] last[]");
+    c.run_ms(60_000);
+    assert_eq!(c.eligible("t-0"), "-1 isr[1] elr[] last[]", "broker 2 alive changes nothing");
+    c.start(1);
+    c.until("nothing is lost", 20_000, |c| c.replicas("t-0") == "1:6/6 2:6/6");
 }
 
 #[test]
@@ -228,6 +244,22 @@ fn a28_what_acks_all_wrote_outlives_three_stops_in_a_row_and_what_acks_1_wrote_b
     );
     c.start(1);
     c.until("1 follows", 20_000, |c| c.replicas("t-0") == "1:5/5 2:5/5");
+}
+
+/// R-REPL-47, R-CTRL-12.
+#[test]
+fn a28_without_elr_only_the_last_in_sync_replica_can_bring_the_partition_back() {
+    let mut c = five_records_in(cluster_without_elr(3), 3, &[("min.insync.replicas", "2")]);
+    stop(&mut c, 3);
+    stop(&mut c, 2);
+    assert_eq!(c.eligible("t-0"), "1 isr[1] elr[] last[]");
+    stop(&mut c, 1);
+    assert_eq!(c.eligible("t-0"), "-1 isr[1] elr[] last[]");
+    c.start(2);
+    c.run_ms(20_000);
+    assert_eq!(c.eligible("t-0"), "-1 isr[1] elr[] last[]", "starting 2 does not help");
+    c.start(1);
+    c.until("1 leads", 10_000, |c| c.registration("t-0").starts_with("1 "));
 }
 
 /// R-REPL-56.

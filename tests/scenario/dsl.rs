@@ -47,6 +47,12 @@ pub fn cluster_with(brokers: i32, config: WorldConfig) -> Cluster {
     Cluster { world }
 }
 
+/// The same with eligible.leader.replicas.version at 0.
+pub fn cluster_without_elr(brokers: i32) -> Cluster {
+    let features = config(&[("eligible.leader.replicas.version", "0")]);
+    cluster_with(brokers, WorldConfig { features, ..WorldConfig::default() })
+}
+
 /// Three brokers and the controllers 101 to 100 + `controllers`, which have elected one of them.
 pub fn quorum(controllers: i32, pairs: &[(&str, &str)]) -> Cluster {
     let controllers = (101..101 + controllers).map(ControllerId).collect();

@@ -12,6 +12,7 @@ mod broker;
 mod broker_keys;
 mod decimal;
 mod dynamic;
+mod features;
 mod log_keys;
 mod not_modelled;
 mod topic;
@@ -21,6 +22,7 @@ use std::collections::BTreeMap;
 pub use broker::{BrokerConfig, QuorumConfig};
 pub use broker_keys::{broker_key, broker_keys, has_effect_on_brokers};
 pub use dynamic::{UpdateMode, check_dynamic, update_mode};
+pub use features::{FEATURE_KEYS, Features};
 pub use log_keys::{LOG_KEYS, LogKey, synonyms_of};
 pub use topic::{TOPIC_KEYS, TOPIC_NOT_MODELLED, TopicConfig, check_topic_config, topic_key};
 

@@ -18,7 +18,7 @@ use super::image::ClusterImage;
 use super::partitions::Basis;
 use super::reassignments;
 use super::topics::{self, Cause};
-use crate::kafka::config::BrokerConfig;
+use crate::kafka::config::{BrokerConfig, Features};
 use crate::kafka::effects::Effects;
 use crate::kafka::envelope;
 use crate::kafka::event::{ChangeReason, Event};
@@ -50,6 +50,7 @@ impl ActiveController {
         now: Time,
         epoch: LeaderEpoch,
         config: Rc<BrokerConfig>,
+        features: Features,
         committed: &ClusterImage,
         random: Random,
     ) -> ActiveController {
@@ -60,7 +61,7 @@ impl ActiveController {
         let image = committed.clone();
         let mut active = ActiveController { epoch, config, image, sessions, random, plans: Vec::new() };
         if active.image.features.is_empty() {
-            let records = bootstrap_records(&active.config);
+            let records = bootstrap_records(&active.config, features);
             active.write(Plan { records, ..Plan::default() });
         }
         active
@@ -287,19 +288,22 @@ fn creation(name: &str, records: &[MetadataRecord]) -> Option<Event> {
 
 /// What `kafka-storage format` and the first activation of a controller put into a new cluster's log. With ELR,
 /// min.insync.replicas becomes a config of the cluster, with the value that the controller's own file has (R-REPL-48).
-fn bootstrap_records(config: &BrokerConfig) -> Vec<MetadataRecord> {
+fn bootstrap_records(config: &BrokerConfig, features: Features) -> Vec<MetadataRecord> {
     let feature = |name: &str, level: i16| MetadataRecord::FeatureLevel { name: name.to_string(), level };
-    vec![
+    let mut records = vec![
         feature("metadata.version", 30),
-        feature("eligible.leader.replicas.version", 1),
+        feature("eligible.leader.replicas.version", features.eligible_leader_replicas),
         feature("group.version", 1),
         feature("share.version", 1),
         feature("transaction.version", 2),
-        MetadataRecord::Config {
+    ];
+    if features.eligible_leader_replicas > 0 {
+        records.push(MetadataRecord::Config {
             resource: ConfigResource::Broker,
             name: String::new(),
             key: "min.insync.replicas".to_string(),
             value: Some(config.min_insync_replicas.to_string()),
-        },
-    ]
+        });
+    }
+    records
 }

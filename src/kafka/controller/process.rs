@@ -13,7 +13,7 @@ use super::image::ClusterImage;
 use super::not_controller;
 use super::topics::Cause;
 use crate::kafka::api_versions;
-use crate::kafka::config::BrokerConfig;
+use crate::kafka::config::{BrokerConfig, Features};
 use crate::kafka::effects::{Effect, Effects, Input, RequestId};
 use crate::kafka::event::{ChangeReason, Event};
 use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
@@ -65,6 +65,8 @@ pub struct ControllerSetup {
     /// All controllers, this one among them.
     pub voters: Rc<[ControllerId]>,
     pub config: Rc<BrokerConfig>,
+    /// Of a cluster whose log is empty.
+    pub features: Features,
     pub disk: RaftDisk,
     pub random: Random,
 }
@@ -73,6 +75,7 @@ pub struct ControllerSetup {
 pub struct Controller {
     id: ControllerId,
     config: Rc<BrokerConfig>,
+    features: Features,
     raft: RaftClient,
     /// The replay of what is committed, as far as this controller knows.
     committed: ClusterImage,
@@ -85,13 +88,14 @@ pub struct Controller {
 
 impl Controller {
     pub fn new(setup: ControllerSetup) -> Controller {
-        let ControllerSetup { id, voters, config, disk, mut random } = setup;
+        let ControllerSetup { id, voters, config, features, disk, mut random } = setup;
         let quorum = Random::stream(random.next_u64(), "quorum");
         let me = NodeId::Controller(id);
         Controller {
             id,
             raft: RaftClient::new(RaftSetup { me, voters, config: config.quorum, disk, random: quorum }),
             config,
+            features,
             committed: ClusterImage::default(),
             active: None,
             waiting: VecDeque::new(),
@@ -249,7 +253,7 @@ impl Controller {
     fn claim(&mut self, now: Time, epoch: LeaderEpoch, fx: &mut Effects<ControllerTimer>) {
         let random = Random::stream(self.random.next_u64(), "active");
         let config = self.config.clone();
-        self.active = Some(ActiveController::new(now, epoch, config, &self.committed, random));
+        self.active = Some(ActiveController::new(now, epoch, config, self.features, &self.committed, random));
         self.append_plans(now, fx);
         self.arm_session_check(now, fx);
         for timer in [ControllerTimer::BalanceLeaders, ControllerTimer::ElectUncleanly] {

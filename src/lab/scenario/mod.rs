@@ -73,6 +73,8 @@ pub struct Scenario {
     pub controllers: Vec<ControllerId>,
     /// Broker configs by real names, for all brokers.
     pub broker_config: BTreeMap<String, String>,
+    /// Feature levels of the new cluster by real names.
+    pub features: BTreeMap<String, String>,
     /// Ids with their racks, in the file's order.
     pub brokers: Vec<(BrokerId, Option<String>)>,
     pub topics: Vec<TopicSpec>,
@@ -135,6 +137,7 @@ fn read(root: Section) -> Read<Scenario> {
         "start",
         "network",
         "broker-defaults",
+        "features",
         "controllers",
         "controller",
         "broker",
@@ -162,6 +165,7 @@ fn read(root: Section) -> Read<Scenario> {
         latency_us: latency_us(root)?,
         controllers,
         broker_config: parts::broker_config(root)?,
+        features: parts::features(root)?,
         brokers,
         topics,
         producers,

@@ -8,7 +8,9 @@ use crate::client::config::producer::ProducerConfig;
 use crate::client::config::{COMMON_KEYS, producer::PRODUCER_KEYS};
 use crate::client::consumer::{ConsumerConfig, ConsumerSpec, Line};
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
-use crate::kafka::config::{BrokerConfig, TOPIC_KEYS, broker_keys, check_topic_config};
+use crate::kafka::config::{
+    BrokerConfig, FEATURE_KEYS, Features, TOPIC_KEYS, broker_keys, check_topic_config,
+};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::topic_name;
@@ -84,6 +86,19 @@ pub(super) fn broker_config(root: Section) -> Read<BTreeMap<String, String>> {
     let configs = section.configs()?;
     BrokerConfig::read(&configs.values).map_err(|error| {
         let known = broker_keys().map(|key| key.name);
+        invalid_config(&configs, &error.key, &error.to_string(), known)
+    })?;
+    Ok(configs.values)
+}
+
+/// What `kafka-storage format --feature` sets.
+pub(super) fn features(root: Section) -> Read<BTreeMap<String, String>> {
+    let Some(section) = root.section("features", "[features]")? else {
+        return Ok(BTreeMap::new());
+    };
+    let configs = section.configs()?;
+    Features::read(&configs.values).map_err(|error| {
+        let known = FEATURE_KEYS.iter().map(|key| key.name);
         invalid_config(&configs, &error.key, &error.to_string(), known)
     })?;
     Ok(configs.values)

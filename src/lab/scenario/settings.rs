@@ -8,7 +8,7 @@ use std::fmt;
 use super::Scenario;
 use crate::client::config::{COMMON_KEYS, producer::PRODUCER_KEYS};
 use crate::client::consumer::config::KEYS as CONSUMER_KEYS;
-use crate::kafka::config::{TOPIC_KEYS, broker_keys};
+use crate::kafka::config::{FEATURE_KEYS, TOPIC_KEYS, broker_keys};
 use crate::kafka::types::{ClientName, Topic};
 
 /// What a setting belongs to.
@@ -52,6 +52,8 @@ pub fn classroom_settings(scenario: &Scenario) -> Vec<Setting> {
         keys.find(|(key, _)| *key == name).map(|(_, default)| default)
     };
     let mut settings = departures(Scope::Brokers, &scenario.broker_config, default_of);
+    let level_of = |name: &str| FEATURE_KEYS.iter().find(|key| key.name == name).map(|key| key.default);
+    settings.extend(departures(Scope::Brokers, &scenario.features, level_of));
     for topic in &scenario.topics {
         let default_of = |name: &str| TOPIC_KEYS.iter().find(|key| key.name == name).map(|key| key.default);
         settings.extend(departures(Scope::Topic(topic.name.clone()), &topic.config, default_of));

@@ -127,11 +127,16 @@ fn what_is_left_out_has_a_default() {
 #[test]
 fn a_departure_from_kafkas_defaults_is_a_classroom_setting() {
     let text = format!(
-        "{RIGHT}[broker-defaults]\n\"offsets.topic.num.partitions\" = 3\n\"num.partitions\" = \"1\"\n"
+        "{RIGHT}[broker-defaults]\n\"offsets.topic.num.partitions\" = 3\n\"num.partitions\" = \"1\"\n\
+         [features]\n\"eligible.leader.replicas.version\" = 0\n"
     );
     let settings = classroom_settings(&Scenario::parse(&text).expect("it is right"));
     let texts: Vec<String> = settings.iter().map(Setting::to_string).collect();
-    assert_eq!(texts, ["classroom setting: offsets.topic.num.partitions = 3, Kafka's default is 50"]);
+    let expected = [
+        "classroom setting: offsets.topic.num.partitions = 3, Kafka's default is 50",
+        "classroom setting: eligible.leader.replicas.version = 0, Kafka's default is 1",
+    ];
+    assert_eq!(texts, expected);
 }
 
 #[test]
@@ -164,7 +169,7 @@ fn an_unknown_key_is_refused_with_the_one_that_may_be_meant() {
     check(
         1,
         "format = 1\nsede = 3",
-        "line 2, column 1: the file has no \"sede\" (did you mean seed?); it has format, seed, start, network, broker-defaults, controllers, controller, broker, topic, producer, consumer, at",
+        "line 2, column 1: the file has no \"sede\" (did you mean seed?); it has format, seed, start, network, broker-defaults, features, controllers, controller, broker, topic, producer, consumer, at",
     );
     check(
         1,
@@ -284,6 +289,14 @@ fn what_kafka_refuses_is_refused_with_kafkas_error() {
     check_added(
         "[broker-defaults]\n\"broker.session.timeout.ms\" = 0\n",
         "line 18, column 1: INVALID_CONFIG: Invalid value 0 for configuration broker.session.timeout.ms: Value must be at least 1",
+    );
+    check_added(
+        "[features]\n\"eligible.leader.replicas.version\" = 2\n",
+        "line 18, column 1: INVALID_CONFIG: Invalid value 2 for configuration eligible.leader.replicas.version: Value must be no more than 1",
+    );
+    check_added(
+        "[features]\n\"transaction.version\" = 1\n",
+        "line 18, column 1: INVALID_CONFIG: Invalid value 1 for configuration transaction.version: not modelled yet",
     );
     check_added(
         "[broker-defaults]\n\"log.retention.ms\" = 10\n",
