@@ -298,10 +298,6 @@ fn what_kafka_refuses_is_refused_with_kafkas_error() {
         "[features]\n\"transaction.version\" = 1\n",
         "line 18, column 1: INVALID_CONFIG: Invalid value 1 for configuration transaction.version: not modelled yet",
     );
-    check_added(
-        "[broker-defaults]\n\"log.retention.ms\" = 10\n",
-        "line 18, column 1: INVALID_CONFIG: Invalid value 10 for configuration log.retention.ms: not modelled yet",
-    );
 }
 
 #[test]
