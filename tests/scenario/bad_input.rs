@@ -95,4 +95,7 @@ fn the_controller_refuses_impossible_topics_and_configs_by_kafkas_names() {
     let image = c.world.active_controller().expect("a controller").image();
     let names: Vec<_> = image.topics().map(|topic| topic.name.to_string()).collect();
     assert_eq!(names, ["t"], "nothing is half done");
+    c.give(create("a.b", 1, 1, &[]));
+    c.run_ms(1_000);
+    check_error(&mut c, create("a_b", 1, 1, &[]), ErrorCode::InvalidTopicException);
 }

@@ -247,6 +247,7 @@ fn without_quorum() -> Cluster {
     c
 }
 
+/// R-REPL-12.
 #[test]
 fn ex_32_without_a_quorum_data_flows_and_nothing_can_change() {
     let mut c = without_quorum();

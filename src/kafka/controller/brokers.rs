@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(next_standing(current, wish), expected, "{title} (R-REPL-54)");
     }
 
-    /// R-REPL-54.
+    /// R-REPL-54, R-REPL-51.
     #[test]
     fn a_heartbeat_moves_a_broker_from_standing_to_standing() {
         use Standing::{ControlledShutdown, Fenced, ShutdownNow, Unfenced};
