@@ -68,6 +68,12 @@ pub enum Command {
         count: i32,
     },
     DeleteTopic(Topic),
+    /// Lets a partition's log begin later.
+    DeleteRecords {
+        partition: TopicPartition,
+        /// `None`: everything that is committed goes.
+        before: Option<i64>,
+    },
     ElectLeader {
         kind: ElectionType,
         /// `None`: of every partition.

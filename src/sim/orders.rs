@@ -58,6 +58,7 @@ impl World {
             Command::Describe(_) => Ok(()),
             Command::AddPartitions { .. }
             | Command::DeleteTopic(_)
+            | Command::DeleteRecords { .. }
             | Command::ElectLeader { .. }
             | Command::Reassign { .. }
             | Command::CancelReassignment(_) => Ok(()),
@@ -162,6 +163,10 @@ impl World {
                 self.administrate(text, Operation::AddPartitions { topic, count });
             }
             Command::DeleteTopic(topic) => self.administrate(text, Operation::DeleteTopic(topic)),
+            Command::DeleteRecords { partition, before } => {
+                let before = before.unwrap_or(-1);
+                self.administrate(text, Operation::DeleteRecords { partition, before });
+            }
             Command::ElectLeader { kind, partition } => {
                 self.administrate(text, Operation::ElectLeader { kind, partition });
             }

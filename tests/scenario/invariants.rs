@@ -275,6 +275,12 @@ fn forgotten(broker: &Broker) -> Option<String> {
                     return Some(format!("a write to {} waits on", pending.tp));
                 }
             }
+            Operation::DeleteRecords(parked) => {
+                let led = |tp: &TopicPartition| replicas.partition(tp).is_some_and(|p| p.is_leader());
+                if let Some(pending) = parked.pending.iter().find(|pending| !led(&pending.tp)) {
+                    return Some(format!("a deletion of records of {} waits on", pending.tp));
+                }
+            }
             Operation::Fetch(parked) => {
                 let follower = parked.fetch.replica_state.replica_id.0 >= 0;
                 for (tp, wanted) in waited_for(broker, parked) {

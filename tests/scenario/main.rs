@@ -11,6 +11,7 @@ mod compaction;
 mod configs;
 mod connections;
 mod coordinators;
+mod delete_records;
 mod delivery;
 mod determinism;
 mod durability;

@@ -1,5 +1,5 @@
-//! The administrator's tools: `kafka-topics.sh`, `kafka-configs.sh`, `kafka-leader-election.sh` and
-//! `kafka-reassign-partitions.sh` on top of Kafka's `KafkaAdminClient`.
+//! The administrator's tools: `kafka-topics.sh`, `kafka-configs.sh`, `kafka-leader-election.sh`,
+//! `kafka-reassign-partitions.sh` and `kafka-delete-records.sh` on top of Kafka's `KafkaAdminClient`.
 //!
 //! Operations are worked off one after the other, as a person at a shell would have it. What a change did to the cluster
 //! is told by the controller's events; only a refusal is told here.
@@ -141,6 +141,7 @@ impl AdminClient {
             let message = format!("timed out after {} attempt(s)", call.tries);
             return self.finish(now, Err((ErrorCode::RequestTimedOut, message)), fx);
         }
+        self.metadata.want(call.operation.asks_leader_of().map(|tp| tp.topic.clone()).into_iter().collect());
         if !call.in_flight && call.not_before <= now {
             self.try_to_send(now, deadline, fx);
         }
@@ -152,13 +153,21 @@ impl AdminClient {
         }
     }
 
-    /// Mostly any broker will do: it passes the request on to the controller.
+    /// Mostly any broker will do: it passes the request on to the controller. Some things only a partition's leader, or
+    /// the broker itself, can do.
     fn try_to_send(&mut self, now: Time, deadline: Time, fx: Fx<'_>) {
-        let only = self.calls.front().and_then(|call| call.operation.node());
-        let node = match only {
-            None => self.metadata.least_loaded(now, &self.network),
-            Some(broker) if self.metadata.nodes().contains(&broker) => Some(broker),
-            Some(_) => return self.wait_for_node(now),
+        let Some(operation) = self.calls.front().map(|call| &call.operation) else { return };
+        let node = match (operation.asks_leader_of(), operation.node()) {
+            (Some(tp), _) => {
+                let leader = self.metadata.leader(tp).map(|(leader, _)| leader);
+                if leader.is_none() {
+                    self.metadata.request_update();
+                }
+                leader
+            }
+            (None, None) => self.metadata.least_loaded(now, &self.network),
+            (None, Some(broker)) if self.metadata.nodes().contains(&broker) => Some(broker),
+            (None, Some(_)) => return self.wait_for_node(now),
         };
         let Some(node) = node else { return };
         if !self.network.ready(now, main_peer(node), fx) {
@@ -185,6 +194,7 @@ impl AdminClient {
             (Context::Operation, response) => operation::outcome(response),
             (context, response) => panic!("{:?} answers {context:?}", response.api()),
         };
+        let asks_leader = self.calls.front().is_some_and(|call| call.operation.asks_leader_of().is_some());
         match error {
             ErrorCode::None => {
                 let call = self.calls.front();
@@ -193,6 +203,8 @@ impl AdminClient {
                 }
                 self.finish(now, Ok(()), fx);
             }
+            // The leader is looked for again (`PartitionLeaderStrategy`).
+            error if asks_leader && (error.refreshes_metadata() || error.is_retriable()) => self.retry(now),
             // The only error that `KafkaAdminClient` itself tries again; the others are for the person to judge.
             ErrorCode::NotController => self.retry(now),
             error => self.finish(now, Err((error, message)), fx),

@@ -7,14 +7,15 @@ use kafka_protocol::messages::alter_partition_reassignments_request::{
 };
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
+use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::elect_leaders_request::TopicPartitions;
 use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use kafka_protocol::messages::{
-    AlterPartitionReassignmentsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest,
-    DescribeConfigsRequest, DescribeConfigsResponse, ElectLeadersRequest, ElectLeadersResponse,
-    IncrementalAlterConfigsRequest, TopicName,
+    AlterPartitionReassignmentsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest,
+    DeleteTopicsRequest, DescribeConfigsRequest, DescribeConfigsResponse, ElectLeadersRequest,
+    ElectLeadersResponse, IncrementalAlterConfigsRequest, TopicName,
 };
 use kafka_protocol::protocol::StrBytes;
 
@@ -50,6 +51,11 @@ pub enum Operation {
         count: i32,
     },
     DeleteTopic(Topic),
+    /// Lets a partition's log begin at `before`; -1 stands for the high watermark.
+    DeleteRecords {
+        partition: TopicPartition,
+        before: i64,
+    },
     /// Of one partition, or of all.
     ElectLeader {
         kind: ElectionType,
@@ -79,6 +85,14 @@ impl Operation {
                 let configs = own_configs(resource, answer);
                 Some(Event::ConfigsDescribed { resource: resource.clone(), configs })
             }
+            _ => None,
+        }
+    }
+
+    /// The partition whose leader has to be asked; `None` if any broker will do.
+    pub(super) fn asks_leader_of(&self) -> Option<&TopicPartition> {
+        match self {
+            Operation::DeleteRecords { partition, .. } => Some(partition),
             _ => None,
         }
     }
@@ -123,6 +137,14 @@ impl Operation {
             Operation::DeleteTopic(topic) => {
                 let topic = DeleteTopicState::default().with_name(Some(TopicName(topic.to_wire())));
                 DeleteTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(timeout_ms).into()
+            }
+            Operation::DeleteRecords { partition: tp, before } => {
+                let partition =
+                    DeleteRecordsPartition::default().with_partition_index(tp.partition).with_offset(*before);
+                let topic = DeleteRecordsTopic::default()
+                    .with_name(TopicName(tp.topic.to_wire()))
+                    .with_partitions(vec![partition]);
+                DeleteRecordsRequest::default().with_topics(vec![topic]).with_timeout_ms(timeout_ms).into()
             }
             Operation::ElectLeader { kind, partition } => {
                 let named = partition.as_ref().map(|tp| {
@@ -208,6 +230,10 @@ pub(super) fn outcome(response: &Response) -> (ErrorCode, String) {
         }
         Response::DeleteTopics(answer) => {
             first_error(answer.responses.iter().map(|one| (one.error_code, &one.error_message)))
+        }
+        Response::DeleteRecords(answer) => {
+            let results = answer.topics.iter().flat_map(|topic| &topic.partitions);
+            first_error(results.map(|one| (one.error_code, &None)))
         }
         Response::ElectLeaders(answer) => election_error(answer),
         Response::AlterPartitionReassignments(answer) if answer.error_code != 0 => {

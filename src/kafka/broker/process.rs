@@ -246,6 +246,9 @@ impl Broker {
                 let fetch = SharedFetch::new(request.clone()).expect("a Fetch request");
                 self.with_replicas(now, fx, |replicas, step| replicas.fetch(id, &fetch, step));
             }
+            Request::DeleteRecords(request) => {
+                self.with_replicas(now, fx, |replicas, step| replicas.delete_records(id, request, step));
+            }
             Request::ListOffsets(request) => fx.respond(id, self.replicas.list_offsets(request, &self.image)),
             Request::Metadata(request) => {
                 let response = self.metadata_response(now, request, fx);
@@ -433,6 +436,7 @@ const BROKER_APIS: &[ApiKey] = &[
     ApiKey::ApiVersions,
     ApiKey::CreateTopics,
     ApiKey::DeleteTopics,
+    ApiKey::DeleteRecords,
     ApiKey::InitProducerId,
     ApiKey::DescribeConfigs,
     ApiKey::CreatePartitions,

@@ -102,6 +102,7 @@ apis! {
     ApiVersions = 18, version 4: ApiVersionsRequest -> ApiVersionsResponse;
     CreateTopics = 19, version 7: CreateTopicsRequest -> CreateTopicsResponse;
     DeleteTopics = 20, version 6: DeleteTopicsRequest -> DeleteTopicsResponse;
+    DeleteRecords = 21, version 2: DeleteRecordsRequest -> DeleteRecordsResponse;
     InitProducerId = 22, version 5: InitProducerIdRequest -> InitProducerIdResponse;
     DescribeConfigs = 32, version 4: DescribeConfigsRequest -> DescribeConfigsResponse;
     CreatePartitions = 37, version 3: CreatePartitionsRequest -> CreatePartitionsResponse;

@@ -189,6 +189,7 @@ impl ReplicaManager {
         step: &mut Step<'_>,
     ) -> Result<(), ErrorCode> {
         let (now, image) = (step.now, step.image);
+        let low_watermark = self.low_watermark(tp, image);
         let partition = self.edit(tp).ok_or(ErrorCode::NotLeaderOrFollower)?;
         let (end, high_watermark) = (partition.log.log_end_offset(), partition.log.high_watermark());
         let leader = partition.leader_mut().ok_or(ErrorCode::NotLeaderOrFollower)?;
@@ -198,7 +199,8 @@ impl ReplicaManager {
         if leader.maybe_expand(follower, high_watermark, image) {
             self.notice(Notice::IsrWanted { tp: tp.clone() });
         }
-        if moved && self.advance_high_watermark(tp, step) {
+        let has_advanced = moved && self.advance_high_watermark(tp, step);
+        if has_advanced || self.low_watermark(tp, image) > low_watermark {
             self.complete(tp, step);
         }
         Ok(())

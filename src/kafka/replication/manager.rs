@@ -312,6 +312,7 @@ impl ReplicaManager {
         match self.purgatory.get(id) {
             Some(Operation::Produce(_)) => self.try_complete_produce(id, step),
             Some(Operation::Fetch(_)) => self.try_complete_fetch(id, step),
+            Some(Operation::DeleteRecords(_)) => self.try_complete_delete_records(id, step),
             None => {}
         }
     }
@@ -322,6 +323,7 @@ impl ReplicaManager {
         match self.purgatory.remove(id) {
             Some(Operation::Produce(produce)) => step.fx.respond(produce.request, produce.response),
             Some(Operation::Fetch(fetch)) => self.end_fetch(id, &fetch, step),
+            Some(Operation::DeleteRecords(parked)) => step.fx.respond(parked.request, parked.response),
             None => {}
         }
     }

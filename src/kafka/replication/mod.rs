@@ -16,6 +16,7 @@ pub mod session;
 pub mod session_cache;
 
 mod cleaner;
+mod delete_records;
 mod disk;
 mod fetch;
 mod list_offsets;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::rc::Rc;
 
-use kafka_protocol::messages::{FetchRequest, ProduceResponse};
+use kafka_protocol::messages::{DeleteRecordsResponse, FetchRequest, ProduceResponse};
 
 use super::context::FetchContext;
 use super::fetch::Read;
@@ -35,6 +35,22 @@ pub struct DelayedProduce {
     /// The answer so far; a partition that waits has REQUEST_TIMED_OUT in it, so that expiry only has to send it.
     pub response: ProduceResponse,
     pub pending: Vec<PendingAcks>,
+}
+
+/// One partition of a DeleteRecords request.
+#[derive(Clone, Debug)]
+pub struct PendingDelete {
+    pub tp: TopicPartition,
+    /// The low watermark that completes it.
+    pub required: Offset,
+}
+
+#[derive(Clone, Debug)]
+pub struct DelayedDeleteRecords {
+    pub request: RequestId,
+    /// The answer so far; a partition that waits has REQUEST_TIMED_OUT in it.
+    pub response: DeleteRecordsResponse,
+    pub pending: Vec<PendingDelete>,
 }
 
 #[derive(Clone, Debug)]
@@ -74,6 +90,7 @@ impl Deref for SharedFetch {
 pub enum Operation {
     Produce(DelayedProduce),
     Fetch(DelayedFetch),
+    DeleteRecords(DelayedDeleteRecords),
 }
 
 #[derive(Clone, Debug, Default)]

@@ -8,6 +8,7 @@
 //! add consumer NAME to GROUP topics orders program "poll; process 20ms; commit" auto.offset.reset=earliest
 //! create topic NAME partitions 3 replication-factor 3 min.insync.replicas=2
 //! add partitions to NAME up to 6     delete topic NAME             elect unclean leaders
+//! delete records of NAME-0 before 40 delete records of NAME-0
 //! reassign NAME-0 to 3,1,2           cancel reassignment NAME-0
 //! set topic NAME min.insync.replicas=1          unset topic NAME min.insync.replicas
 //! set broker 2 message.max.bytes=100000         unset broker 2 message.max.bytes

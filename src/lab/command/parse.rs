@@ -53,7 +53,10 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
         "close" => Command::Close(client(&mut words)?).into(),
         "crash" => Command::Crash(client(&mut words)?).into(),
         "create" => create_topic(&mut words)?.into(),
-        "delete" => delete_topic(&mut words)?.into(),
+        "delete" => match one_of(&mut words, &["topic", "records"])? {
+            "topic" => Command::DeleteTopic(topic(&mut words)?).into(),
+            _ => delete_records(&mut words)?.into(),
+        },
         "elect" => elect(&mut words)?.into(),
         "reassign" => reassign(&mut words)?.into(),
         "cancel" => cancel(&mut words)?.into(),
@@ -250,9 +253,15 @@ fn add_partitions(words: &mut Words) -> Result<Command, CommandError> {
     Ok(Command::AddPartitions { topic, count: words.parsed("a number of partitions")? })
 }
 
-fn delete_topic(words: &mut Words) -> Result<Command, CommandError> {
-    words.expect("topic")?;
-    Ok(Command::DeleteTopic(topic(words)?))
+/// `delete records of orders-0 before 40`; without an offset, all that are committed.
+fn delete_records(words: &mut Words) -> Result<Command, CommandError> {
+    words.expect("of")?;
+    let partition = partition(words)?;
+    let before = match words.accept("before") {
+        Some(_) => Some(words.parsed("an offset")?),
+        None => None,
+    };
+    Ok(Command::DeleteRecords { partition, before })
 }
 
 /// `elect preferred leader orders-0`, `elect unclean leaders`.

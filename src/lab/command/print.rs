@@ -41,6 +41,12 @@ pub fn print(command: &Command) -> String {
             format!("add partitions to {} up to {count}", quote(topic.as_str()))
         }
         Command::DeleteTopic(topic) => format!("delete topic {}", quote(topic.as_str())),
+        Command::DeleteRecords { partition: tp, before: None } => {
+            format!("delete records of {}", partition(tp))
+        }
+        Command::DeleteRecords { partition: tp, before: Some(offset) } => {
+            format!("delete records of {} before {offset}", partition(tp))
+        }
         Command::ElectLeader { kind, partition: None } => format!("elect {} leaders", election(*kind)),
         Command::ElectLeader { kind, partition: Some(tp) } => {
             format!("elect {} leader {}", election(*kind), partition(tp))

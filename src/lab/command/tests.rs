@@ -93,6 +93,9 @@ fn every_command_has_one_text_form() {
     check("reassign orders-0 to 3,1,2", Command::Reassign { partition: orders_0(), replicas });
     check("cancel reassignment orders-0", Command::CancelReassignment(orders_0()));
     check("add partitions to orders up to 6", Command::AddPartitions { topic: "orders".into(), count: 6 });
+    let delete_records = |before| Command::DeleteRecords { partition: orders_0(), before };
+    check("delete records of orders-0 before 40", delete_records(Some(40)));
+    check("delete records of orders-0", delete_records(None));
     check("delete topic orders", Command::DeleteTopic("orders".into()));
     let set = |value: Option<&str>| Command::SetTopicConfig {
         topic: "orders".into(),
@@ -410,6 +413,8 @@ mod properties {
         let partitions = prop_oneof![
             (topic(), any::<i32>()).prop_map(|(topic, count)| Command::AddPartitions { topic, count }),
             topic().prop_map(Command::DeleteTopic),
+            (partition(), option::of(any::<i64>()))
+                .prop_map(|(partition, before)| Command::DeleteRecords { partition, before }),
             (kind, option::of(partition()))
                 .prop_map(|(kind, partition)| Command::ElectLeader { kind, partition }),
             (partition(), replicas)

@@ -66,6 +66,7 @@ fn kind(api: ApiKey) -> FlightKind {
         ApiKey::OffsetCommit => FlightKind::Commit,
         ApiKey::CreateTopics
         | ApiKey::DeleteTopics
+        | ApiKey::DeleteRecords
         | ApiKey::CreatePartitions
         | ApiKey::ElectLeaders
         | ApiKey::IncrementalAlterConfigs

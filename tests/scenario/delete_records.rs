@@ -1,0 +1,159 @@
+//! Somebody asks for records to be deleted (R-LOG-37), and a run of vector 16.
+
+use glassbroker::kafka::event::{Event, LogStartReason, PositionSource};
+use glassbroker::kafka::protocol::ErrorCode;
+use glassbroker::kafka::types::{BrokerId, Offset};
+use glassbroker::sim::Command;
+
+use crate::dsl::{Cluster, cluster, tp};
+
+const LOOSE: &[(&str, &str)] = &[("acks", "1"), ("enable.idempotence", "false")];
+
+/// Twelve records on all three replicas of t-0.
+fn twelve(pairs: &[(&str, &str)]) -> Cluster {
+    let mut c = cluster(3).topic("t", 1, 3, pairs);
+    c.producer("p", "t", "100/s", LOOSE);
+    c.send("p", 12);
+    c.run_ms(2_000);
+    c
+}
+
+fn delete(c: &mut Cluster, name: &str, before: Option<i64>) {
+    c.give(Command::DeleteRecords { partition: tp(name), before });
+}
+
+fn outcome(c: &Cluster) -> Option<Result<(), ErrorCode>> {
+    let admin = c.world.admin().expect("there is one");
+    let (_, outcome) = admin.last_outcome().filter(|_| admin.pending() == 0)?;
+    Some(outcome.clone().map_err(|(error, _)| error))
+}
+
+fn ended(c: &mut Cluster, limit_ms: i64) -> Result<(), ErrorCode> {
+    c.until("the command has an outcome", limit_ms, |c| outcome(c).is_some());
+    outcome(c).expect("just seen")
+}
+
+#[test]
+fn the_leaders_log_start_moves_and_its_followers_follow_before_the_answer_comes_r_log_37() {
+    let mut c = twelve(&[("internal.segment.bytes", "300"), ("retention.ms", "-1")]);
+    let bases = c.partition(1, "t-0").expect("a replica").log.segments().count();
+    assert!(bases > 2, "{}", c.extents("t-0"));
+    delete(&mut c, "t-0", Some(8));
+    assert_eq!(ended(&mut c, 2_000), Ok(()));
+    let starts: Vec<i64> =
+        (1..=3).map(|id| c.partition(id, "t-0").expect("a replica").log.log_start_offset().0).collect();
+    assert_eq!(starts, [8, 8, 8], "the low watermark is theirs too");
+    assert_eq!(c.partition(1, "t-0").expect("a replica").log.segments().count(), bases, "files stay for now");
+    let moved = c.events().find_map(|event| match event {
+        Event::LogStartMoved { leader: true, from, to, reason, .. } => Some((from.0, to.0, *reason)),
+        _ => None,
+    });
+    assert_eq!(moved, Some((0, 8, LogStartReason::DeleteRecords)));
+    c.run_ms(31_000 - c.now_ms());
+    let log = &c.partition(1, "t-0").expect("a replica").log;
+    assert!(log.segments().count() < bases, "R-LOG-31: they go with the next pass of retention");
+    assert_eq!(log.log_start_offset(), Offset(8));
+    delete(&mut c, "t-0", None);
+    assert_eq!(ended(&mut c, 2_000), Ok(()));
+    assert!(c.extents("t-0").starts_with("1:12..12"), "everything that is committed: {}", c.extents("t-0"));
+    delete(&mut c, "t-0", Some(3));
+    assert_eq!(ended(&mut c, 2_000), Ok(()), "it is so already");
+}
+
+#[test]
+fn what_kafka_refuses_of_a_deletion() {
+    let mut c = twelve(&[]).topic("state", 1, 3, &[("cleanup.policy", "compact")]);
+    c.consumer("reader", "g", &["t"], &["poll"], &[]);
+    c.run_ms(5_000);
+    for (name, before, error) in [
+        ("t-0", Some(13), ErrorCode::OffsetOutOfRange),
+        ("t-0", Some(-2), ErrorCode::OffsetOutOfRange),
+        ("state-0", Some(0), ErrorCode::PolicyViolation),
+        ("__consumer_offsets-0", Some(0), ErrorCode::InvalidTopicException),
+        ("nobodys-0", Some(0), ErrorCode::RequestTimedOut),
+    ] {
+        delete(&mut c, name, before);
+        assert_eq!(ended(&mut c, 61_000), Err(error), "R-LOG-37: {name} before {before:?}");
+    }
+    assert!(c.extents("t-0").starts_with("1:0..12"));
+}
+
+#[test]
+fn the_answer_waits_for_a_follower_that_lives_and_not_for_one_that_is_fenced() {
+    let mut c = twelve(&[]);
+    c.cut(1, 3);
+    delete(&mut c, "t-0", Some(5));
+    c.run_ms(10_000);
+    assert_eq!(outcome(&c), None, "broker 3 has not told its log start");
+    assert!(c.extents("t-0").starts_with("1:5..12 [0] 2:5..12 [0] 3:0..12"), "{}", c.extents("t-0"));
+    c.heal(1, 3);
+    assert_eq!(ended(&mut c, 5_000), Ok(()));
+    c.kill(3);
+    c.until("broker 3 is fenced", 15_000, |c| !c.is_in_service(3));
+    delete(&mut c, "t-0", Some(7));
+    assert_eq!(ended(&mut c, 2_000), Ok(()));
+    c.start(3);
+    c.until("it is in sync", 20_000, |c| c.registration("t-0") == "1 e0 isr[1,2,3]");
+    c.run_ms(1_000);
+    assert!(c.extents("t-0").contains("3:7..12"), "R-LOG-36: {}", c.extents("t-0"));
+}
+
+#[test]
+fn the_administrator_looks_for_the_leader_again_when_it_has_moved() {
+    let mut c = twelve(&[]);
+    delete(&mut c, "t-0", Some(1));
+    assert_eq!(ended(&mut c, 2_000), Ok(()));
+    c.kill(1);
+    delete(&mut c, "t-0", Some(2));
+    assert_eq!(ended(&mut c, 30_000), Ok(()));
+    assert!(!c.registration("t-0").starts_with("1 "));
+    let log = &c.partition(2, "t-0").expect("a replica").log;
+    assert_eq!(log.log_start_offset(), Offset(2));
+    assert!(c.world.broker(BrokerId(1)).is_none());
+}
+
+#[test]
+fn vector_16_reset_after_delete() {
+    let mut c = cluster(3).topic("t", 1, 3, &[]);
+    c.producer("p", "t", "100/s", LOOSE);
+    c.send("p", 2);
+    let reader = |c: &mut Cluster, name: &str, reset: &str| {
+        let pairs = [("auto.offset.reset", reset), ("enable.auto.commit", "false")];
+        c.consumer(name, "g", &["t"], &["poll"], &pairs);
+    };
+    let pairs = [("auto.offset.reset", "earliest"), ("enable.auto.commit", "false")];
+    c.consumer("first", "g", &["t"], &["poll", "commit"], &pairs);
+    c.until_event(
+        "offset 2 is committed",
+        20_000,
+        |event| matches!(event, Event::CommitConfirmed { offsets, .. } if offsets[0].1 == Offset(2)),
+    );
+    c.give(Command::Close("first".into()));
+    c.run_ms(1_000);
+    c.send("p", 10);
+    c.run_ms(1_000);
+    delete(&mut c, "t-0", Some(8));
+    assert_eq!(ended(&mut c, 2_000), Ok(()));
+    assert!(c.extents("t-0").starts_with("1:8..12"), "earliest 8, high watermark 12");
+    let polled = |event: &Event, name: &str| match event {
+        Event::Polled { client, from, to, .. } if client.as_str() == name => Some((from.0, to.0)),
+        _ => None,
+    };
+    let set_to = |event: &Event, offset: i64, from: PositionSource| matches!(event, Event::PositionSet { offset: at, source, .. } if at.0 == offset && *source == from);
+    reader(&mut c, "earliest", "earliest");
+    c.until_event("it starts at 2", 60_000, |event| set_to(event, 2, PositionSource::Committed));
+    c.until_event("2 is out of range", 2_000, |event| matches!(event, Event::PositionOutOfRange { .. }));
+    c.until_event("it reads 8 to 11", 2_000, |event| polled(event, "earliest") == Some((8, 12)));
+    c.give(Command::Close("earliest".into()));
+    c.run_ms(1_000);
+    reader(&mut c, "latest", "latest");
+    c.until_event("it goes to the end", 20_000, |event| set_to(event, 12, PositionSource::Latest));
+    c.send("p", 1);
+    c.until_event("it reads 12", 5_000, |event| polled(event, "latest") == Some((12, 13)));
+    c.give(Command::Close("latest".into()));
+    c.run_ms(1_000);
+    reader(&mut c, "none", "none");
+    c.until_event("it fails", 20_000, |event| {
+        matches!(event, Event::ClientFailed { client, error: ErrorCode::OffsetOutOfRange } if client.as_str() == "none")
+    });
+}
