@@ -79,6 +79,21 @@ fn a_recording_that_comes_out_otherwise_fails_the_conformance_run() {
 }
 
 #[test]
+fn a_run_explains_the_rules_that_its_narrative_cites() {
+    let run = glassbroker(&["run", DEFAULT, "--for", "20s", "--seed", "7", "--explain"]).stdout;
+    let text = String::from_utf8(run).expect("text");
+    let cited =
+        text.lines().find(|line| line.contains("created: 3 partitions") && line.contains("(R-PLACE-3)"));
+    assert!(cited.is_some(), "{text}");
+    let told: Vec<&str> = text.lines().filter(|line| line.starts_with("R-PLACE-3  ")).collect();
+    assert_eq!(told.len(), 1, "{text}");
+    assert!(
+        told[0].contains("stripes over the racks")
+            && told[0].ends_with("(Kafka: StripedReplicaPlacer.RackList)")
+    );
+}
+
+#[test]
 fn a_rule_is_told_with_its_source_and_its_tests_and_the_rules_are_counted() {
     let said = |arguments: &[&str]| {
         let output = glassbroker(arguments);

@@ -19,7 +19,7 @@ use lexopt::Arg::{Long, Short, Value};
 use lexopt::ValueExt;
 
 const USAGE: &str = "\
-usage: glassbroker run FILE [--for 60s] [--seed N] [--strict]
+usage: glassbroker run FILE [--for 60s] [--seed N] [--strict] [--explain]
        glassbroker check FILE
        glassbroker bench [FILE] [--for 60s]
        glassbroker conformance [--vectors DIR]
@@ -35,6 +35,7 @@ rules   counts the rules of Kafka that hold here; with an id such as R-REPL-30, 
 --for   virtual time to run, such as 500ms, 60s, 5min (default 60s)
 --seed  instead of the scenario's seed
 --strict  encode and decode every message on its way
+--explain  tell the rules of Kafka that the narrative cites
 --vectors  the folder of recordings (default tests/vectors)";
 
 const DEFAULT_SCENARIO: &str = include_str!("../../../static/scenarios/default.toml");
@@ -89,6 +90,7 @@ struct Arguments {
     file: Option<String>,
     vectors: String,
     until: Time,
+    explain: bool,
     options: Options,
 }
 
@@ -100,6 +102,7 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
         file: None,
         vectors: "tests/vectors".to_owned(),
         until: DEFAULT_TIME,
+        explain: false,
         options: Options::default(),
     };
     while let Some(argument) = parser.next()? {
@@ -108,6 +111,7 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
             Long("for") => arguments.until = parser.value()?.parse_with(duration)?,
             Long("seed") => arguments.options.seed = Some(parser.value()?.parse()?),
             Long("vectors") => arguments.vectors = parser.value()?.string()?,
+            Long("explain") => arguments.explain = true,
             Long("strict") => arguments.options.strict = true,
             Value(word) if task.is_none() => task = Some(word.parse_with(parse_task)?),
             Value(file) if arguments.file.is_none() => arguments.file = Some(file.string()?),

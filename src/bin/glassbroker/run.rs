@@ -1,23 +1,33 @@
 //! `run` and `check`: a scenario's narrative, and what a scenario is.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use glassbroker::lab::scenario::classroom_settings;
 use glassbroker::lab::words::count;
+use glassbroker::view::rules::rule;
 
 use crate::{Arguments, Failure, open};
 
-/// Prints each sentence as it is told.
+/// Prints each sentence as it is told, and the rules that they rest on if that is wanted.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
     const EVENTS_AT_A_TIME: u64 = 1000;
     let mut session = open(arguments)?;
     let mut reached = false;
     let mut printed = 0;
+    let mut cited = BTreeSet::new();
     while !reached {
         reached = session.run_until(arguments.until, EVENTS_AT_A_TIME);
         for (number, sentence) in session.narrative().since(printed) {
             writeln!(out, "{sentence}")?;
+            cited.extend(sentence.rules);
             printed = number;
+        }
+    }
+    if arguments.explain {
+        for id in cited {
+            let rule = rule(id).ok_or_else(|| Failure::NoRule(id.to_owned()))?;
+            writeln!(out, "{id}  {} ({})", rule.sentence, rule.source)?;
         }
     }
     writeln!(out, "digest {:016x}", session.digest())?;
