@@ -163,6 +163,8 @@ impl Bench {
             recovery: RecoveryState::Recovered,
             leader_epoch: LeaderEpoch(script.initial.leader_epoch),
             partition_epoch: PartitionEpoch(script.initial.partition_epoch),
+            elr: Vec::new(),
+            last_known_elr: Vec::new(),
         }));
         let config = BrokerConfig {
             replica_lag_time_max_ms: script.replica_lag_time_max_ms,

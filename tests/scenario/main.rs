@@ -25,4 +25,5 @@ mod quorum_storm;
 mod quorum_vector;
 mod replication;
 mod retention;
+mod snapshots;
 mod storm;

@@ -10,9 +10,10 @@ use super::timer::BrokerTimer;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Channel, Effects, Peer};
 use crate::kafka::protocol::metadata_records::{ConfigResource, MetadataRecord};
+use crate::kafka::raft::Next;
 use crate::kafka::replication::Partition;
 use crate::kafka::time::Time;
-use crate::kafka::types::{Topic, TopicId, TopicPartition};
+use crate::kafka::types::{Offset, Topic, TopicId, TopicPartition};
 
 /// What a run of metadata records touched.
 #[derive(Default)]
@@ -28,6 +29,30 @@ struct Delta {
 }
 
 impl Delta {
+    /// What a snapshot changes: everything in which the two differ.
+    fn between(before: &ClusterImage, after: &ClusterImage) -> Delta {
+        let mut delta = Delta {
+            broker_configs: (&before.cluster_config, &before.broker_configs)
+                != (&after.cluster_config, &after.broker_configs),
+            ..Delta::default()
+        };
+        let is_there = |id| after.topic_by_id(id).is_some();
+        let gone = before.topics().filter(|topic| !is_there(topic.id));
+        delta.deleted.extend(gone.map(|topic| (topic.id, topic.name.clone())));
+        for topic in after.topics() {
+            let known = before.topic_by_id(topic.id);
+            if known.map(|known| &known.config) != Some(&topic.config) {
+                delta.configs.insert(topic.name.clone());
+            }
+            for (number, partition) in (0..).zip(&topic.partitions) {
+                if known.and_then(|known| known.partitions.get(number as usize)) != Some(partition) {
+                    delta.partitions.insert(TopicPartition::new(&topic.name, number));
+                }
+            }
+        }
+        delta
+    }
+
     /// Takes a record down that is about to be replayed.
     fn note(&mut self, record: &MetadataRecord, image: &ClusterImage) {
         let mut changed = |id, number| {
@@ -57,13 +82,31 @@ impl Delta {
 impl Broker {
     /// R-CTRL-8: a broker applies records in order, and only committed ones.
     pub(super) fn replay_committed(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
-        let records = self.raft.log().committed_from(self.image.next_offset);
-        if records.is_empty() {
-            return;
+        loop {
+            match self.raft.log().committed_from(self.image.next_offset) {
+                Next::Nothing => return,
+                Next::Snapshot(snapshot) => {
+                    let image = ClusterImage::of_snapshot(&snapshot.records(), snapshot.id().end_offset);
+                    let delta = Delta::between(&self.image, &image);
+                    self.image = Rc::new(image);
+                    self.snapshots.reset(now);
+                    self.publish(now, delta, fx);
+                }
+                Next::Records { records, bytes } => {
+                    let delta = self.replay(&records);
+                    self.publish(now, delta, fx);
+                    if self.snapshots.note(now, bytes) {
+                        self.write_snapshot(now, fx);
+                    }
+                }
+            }
         }
+    }
+
+    fn replay(&mut self, records: &[(Offset, Option<MetadataRecord>)]) -> Delta {
         let mut delta = Delta::default();
         let image = Rc::make_mut(&mut self.image);
-        for (_, record) in &records {
+        for (_, record) in records {
             match record {
                 Some(record) => {
                     delta.note(record, image);
@@ -72,7 +115,13 @@ impl Broker {
                 None => image.skip_control_record(),
             }
         }
-        self.publish(now, delta, fx);
+        delta
+    }
+
+    fn write_snapshot(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
+        let mut part = Effects::default();
+        self.raft.snapshot(now, self.image.next_offset, &self.image.records(), &mut part);
+        fx.absorb(part);
     }
 
     /// Partitions first and configs afterwards, as `BrokerMetadataPublisher` does. It does not ask whether the broker is

@@ -16,6 +16,7 @@ use crate::kafka::api_versions;
 use crate::kafka::config::BrokerConfig;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::controller::not_controller;
+use crate::kafka::controller::snapshots::SnapshotGenerator;
 use crate::kafka::effects::{Channel, Effect, Effects, Input, Peer, RequestId};
 use crate::kafka::group::{GroupConfig, GroupCoordinator};
 use crate::kafka::network_client::{NetworkClient, NetworkConfig, NetworkEvent};
@@ -64,6 +65,7 @@ pub struct Broker {
     pub(super) image: Rc<ClusterImage>,
     /// This broker's replica of the metadata log.
     pub(super) raft: RaftClient,
+    pub(super) snapshots: SnapshotGenerator,
     pub(super) network: NetworkClient<Purpose>,
     pub(super) to_controller: ControllerQueues,
     pub(super) lifecycle: Lifecycle,
@@ -102,10 +104,12 @@ impl Broker {
                 me: id.into(),
                 voters,
                 config: config.quorum,
+                log_config: config.metadata_log,
                 disk: disk.metadata,
                 random: Random::stream(seed, "quorum"),
             }),
             image: Rc::new(ClusterImage::default()),
+            snapshots: SnapshotGenerator::new(config.metadata_log),
             network: NetworkClient::new(name, network, Random::stream(seed, "network")),
             to_controller: ControllerQueues::default(),
             lifecycle: Lifecycle::new(disk.clean_shutdown),
@@ -187,6 +191,7 @@ impl Broker {
             now.plus_ms(self.config.replica_high_watermark_checkpoint_interval_ms),
         );
         self.start_log_tasks(now, fx);
+        self.snapshots.reset(now);
         self.with_raft(now, fx, |raft, fx| raft.start(now, fx));
         self.communicate(now, fx);
     }
@@ -284,6 +289,7 @@ impl Broker {
             | Request::BeginQuorumEpoch(_)
             | Request::EndQuorumEpoch(_)
             | Request::Envelope(_)
+            | Request::FetchSnapshot(_)
             | Request::BrokerRegistration(_)
             | Request::BrokerHeartbeat(_)
             | Request::AllocateProducerIds(_) => fx.push(Effect::Hangup(id)),

@@ -13,9 +13,25 @@ use super::{
 pub struct QuorumConfig {
     pub election_backoff_max_ms: i64,
     pub election_timeout_ms: i64,
+    pub fetch_max_bytes: i32,
+    pub fetch_snapshot_max_bytes: i32,
     pub fetch_timeout_ms: i64,
     pub request_timeout_ms: i64,
     pub retry_backoff_ms: i64,
+}
+
+/// `metadata.*` (`MetadataLogConfig`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetadataLogConfig {
+    pub max_record_bytes_between_snapshots: i64,
+    /// 0: time is no reason for a snapshot.
+    pub max_snapshot_interval_ms: i64,
+    pub segment_bytes: i32,
+    pub segment_ms: i64,
+    /// Below 0 there is no limit.
+    pub max_retention_bytes: i64,
+    /// Below 0 there is no limit.
+    pub max_retention_ms: i64,
 }
 
 /// Broker configs with their types.
@@ -35,6 +51,7 @@ pub struct BrokerConfig {
     pub heartbeat_interval_ms: i64,
     pub session_timeout_ms: i64,
     pub quorum: QuorumConfig,
+    pub metadata_log: MetadataLogConfig,
     pub default_replication_factor: i16,
     pub fetch_max_bytes: i32,
     pub group_initial_rebalance_delay_ms: i64,
@@ -177,9 +194,20 @@ impl BrokerConfig {
             quorum: QuorumConfig {
                 election_backoff_max_ms: v.integer("controller.quorum.election.backoff.max.ms"),
                 election_timeout_ms: v.integer("controller.quorum.election.timeout.ms"),
+                fetch_max_bytes: v.int("controller.quorum.fetch.max.bytes"),
+                fetch_snapshot_max_bytes: v.int("controller.quorum.fetch.snapshot.max.bytes"),
                 fetch_timeout_ms: v.integer("controller.quorum.fetch.timeout.ms"),
                 request_timeout_ms: v.integer("controller.quorum.request.timeout.ms"),
                 retry_backoff_ms: v.integer("controller.quorum.retry.backoff.ms"),
+            },
+            metadata_log: MetadataLogConfig {
+                max_record_bytes_between_snapshots: v
+                    .integer("metadata.log.max.record.bytes.between.snapshots"),
+                max_snapshot_interval_ms: v.integer("metadata.log.max.snapshot.interval.ms"),
+                segment_bytes: v.int("metadata.log.segment.bytes"),
+                segment_ms: v.integer("metadata.log.segment.ms"),
+                max_retention_bytes: v.integer("metadata.max.retention.bytes"),
+                max_retention_ms: v.integer("metadata.max.retention.ms"),
             },
             default_replication_factor,
             fetch_max_bytes: v.int("fetch.max.bytes"),

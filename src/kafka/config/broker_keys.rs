@@ -51,6 +51,18 @@ const BROKER_KEYS: &[Key] = &[
         doc: "How long an election may take, and up to twice that.",
     },
     Key {
+        name: "controller.quorum.fetch.max.bytes",
+        default: "1048576",
+        kind: Kind::int_from(1),
+        doc: "How much of the metadata log a replica asks for at a time.",
+    },
+    Key {
+        name: "controller.quorum.fetch.snapshot.max.bytes",
+        default: "1048576",
+        kind: Kind::int_from(1),
+        doc: "How much of a snapshot a replica asks for at a time.",
+    },
+    Key {
         name: "controller.quorum.fetch.timeout.ms",
         default: "2000",
         kind: Kind::int_from(1),
@@ -145,6 +157,42 @@ const BROKER_KEYS: &[Key] = &[
         default: "1000",
         kind: Kind::int_from(0),
         doc: "How many fetch sessions a broker remembers.",
+    },
+    Key {
+        name: "metadata.log.max.record.bytes.between.snapshots",
+        default: "20971520",
+        kind: Kind::long_from(1),
+        doc: "After so many bytes of the metadata log a node writes a snapshot of it.",
+    },
+    Key {
+        name: "metadata.log.max.snapshot.interval.ms",
+        default: "3600000",
+        kind: Kind::long_from(0),
+        doc: "After so long a node writes a snapshot of the metadata log with the next records; 0 for never.",
+    },
+    Key {
+        name: "metadata.log.segment.bytes",
+        default: "1073741824",
+        kind: Kind::int_from(8_388_608),
+        doc: "A segment of the metadata log that would grow beyond it is closed.",
+    },
+    Key {
+        name: "metadata.log.segment.ms",
+        default: "604800000",
+        kind: Kind::long_from(1),
+        doc: "After this time a write starts a new segment of the metadata log.",
+    },
+    Key {
+        name: "metadata.max.retention.bytes",
+        default: "104857600",
+        kind: Kind::long_from(i64::MIN),
+        doc: "Old snapshots of the metadata log, and the log below them, go when log and snapshots take more.",
+    },
+    Key {
+        name: "metadata.max.retention.ms",
+        default: "604800000",
+        kind: Kind::long_from(i64::MIN),
+        doc: "Old snapshots of the metadata log, and the log below them, go when they are older.",
     },
     Key {
         name: "num.partitions",

@@ -19,7 +19,7 @@ mod topic;
 
 use std::collections::BTreeMap;
 
-pub use broker::{BrokerConfig, QuorumConfig};
+pub use broker::{BrokerConfig, MetadataLogConfig, QuorumConfig};
 pub use broker_keys::{broker_key, broker_keys, has_effect_on_brokers};
 pub use dynamic::{UpdateMode, check_dynamic, update_mode};
 pub use features::{FEATURE_KEYS, Features};

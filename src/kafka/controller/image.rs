@@ -18,16 +18,26 @@ use crate::kafka::types::{
     BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch, ProducerId, Topic, TopicId, TopicPartition,
 };
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct BrokerRegistration {
     pub epoch: BrokerEpoch,
-    /// The offset of the registration's record.
+    /// The offset of the registration's record, or of the last that a snapshot contains which told of it.
     pub registered_at: Offset,
     pub incarnation: Uuid,
     pub rack: Option<String>,
     pub fenced: bool,
     pub in_controlled_shutdown: bool,
 }
+
+/// By what the log says of a broker; where it says so is no part of that.
+impl PartialEq for BrokerRegistration {
+    fn eq(&self, other: &Self) -> bool {
+        let said = |of: &Self| (of.epoch, of.incarnation, of.fenced, of.in_controlled_shutdown);
+        said(self) == said(other) && self.rack == other.rack
+    }
+}
+
+impl Eq for BrokerRegistration {}
 
 impl BrokerRegistration {
     /// May lead and be in sync (R-REPL-40).
@@ -58,8 +68,8 @@ impl PartitionRegistration {
         PartitionRegistration {
             replicas: record.replicas.clone(),
             isr: record.isr.clone(),
-            elr: Vec::new(),
-            last_known_elr: Vec::new(),
+            elr: record.elr.clone(),
+            last_known_elr: record.last_known_elr.clone(),
             removing: record.removing.clone(),
             adding: record.adding.clone(),
             leader: record.leader,

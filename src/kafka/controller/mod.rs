@@ -7,6 +7,7 @@
 //! **Invariant:** every change of the cluster's metadata is a record in the log first; the image is its replay.
 
 pub mod image;
+pub mod snapshots;
 pub mod not_controller;
 pub mod partition_change;
 pub mod placement;

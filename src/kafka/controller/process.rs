@@ -11,13 +11,15 @@ use std::rc::Rc;
 use super::active::ActiveController;
 use super::image::ClusterImage;
 use super::not_controller;
+use super::snapshots::SnapshotGenerator;
 use super::topics::Cause;
 use crate::kafka::api_versions;
 use crate::kafka::config::{BrokerConfig, Features};
 use crate::kafka::effects::{Effect, Effects, Input, RequestId};
 use crate::kafka::event::{ChangeReason, Event};
+use crate::kafka::protocol::metadata_records::MetadataRecord;
 use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
-use crate::kafka::raft::{RaftClient, RaftDisk, RaftSetup, RaftTimer};
+use crate::kafka::raft::{Next, RaftClient, RaftDisk, RaftSetup, RaftTimer};
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ControllerId, LeaderEpoch, NodeId, Offset};
@@ -83,6 +85,7 @@ pub struct Controller {
     /// In the order of their offsets.
     waiting: VecDeque<Waiting>,
     decisions: VecDeque<Decision>,
+    snapshots: SnapshotGenerator,
     random: Random,
 }
 
@@ -93,7 +96,15 @@ impl Controller {
         let me = NodeId::Controller(id);
         Controller {
             id,
-            raft: RaftClient::new(RaftSetup { me, voters, config: config.quorum, disk, random: quorum }),
+            raft: RaftClient::new(RaftSetup {
+                me,
+                voters,
+                config: config.quorum,
+                log_config: config.metadata_log,
+                disk,
+                random: quorum,
+            }),
+            snapshots: SnapshotGenerator::new(config.metadata_log),
             config,
             features,
             committed: ClusterImage::default(),
@@ -134,7 +145,10 @@ impl Controller {
 
     pub fn handle(&mut self, now: Time, input: Input<ControllerTimer>, fx: &mut Effects<ControllerTimer>) {
         match input {
-            Input::Start => self.with_raft(fx, |raft, fx| raft.start(now, fx)),
+            Input::Start => {
+                self.snapshots.reset(now);
+                self.with_raft(fx, |raft, fx| raft.start(now, fx));
+            }
             Input::Request { id, request, .. } => self.on_request(now, id, request, fx),
             Input::Timer(ControllerTimer::CheckSessions) => self.check_sessions(now, fx),
             Input::Timer(timer @ (ControllerTimer::BalanceLeaders | ControllerTimer::ElectUncleanly)) => {
@@ -240,7 +254,7 @@ impl Controller {
             if self.active_epoch().is_some_and(|epoch| self.raft.leads_with_all_known() != Some(epoch)) {
                 self.renounce(fx);
             }
-            self.replay_committed(fx);
+            self.replay_committed(now, fx);
             self.answer_committed(fx);
             match self.raft.leads_with_all_known() {
                 Some(epoch) if self.active.is_none() => self.claim(now, epoch, fx),
@@ -275,8 +289,34 @@ impl Controller {
         }
     }
 
-    fn replay_committed(&mut self, fx: &mut Effects<ControllerTimer>) {
-        for (offset, record) in self.raft.log().committed_from(self.committed.next_offset) {
+    fn replay_committed(&mut self, now: Time, fx: &mut Effects<ControllerTimer>) {
+        loop {
+            match self.raft.log().committed_from(self.committed.next_offset) {
+                Next::Nothing => break,
+                Next::Snapshot(snapshot) => {
+                    self.committed = ClusterImage::of_snapshot(&snapshot.records(), snapshot.id().end_offset);
+                    self.snapshots.reset(now);
+                }
+                Next::Records { records, bytes } => {
+                    self.replay(records, fx);
+                    if self.snapshots.note(now, bytes) {
+                        self.write_snapshot(now, fx);
+                    }
+                }
+            }
+        }
+        while self.decisions.front().is_some_and(|decision| decision.end <= self.committed.next_offset) {
+            self.decisions.pop_front();
+        }
+    }
+
+    fn write_snapshot(&mut self, now: Time, fx: &mut Effects<ControllerTimer>) {
+        let (end, records) = (self.committed.next_offset, self.committed.records());
+        self.with_raft(fx, |raft, fx| raft.snapshot(now, end, &records, fx));
+    }
+
+    fn replay(&mut self, records: Vec<(Offset, Option<MetadataRecord>)>, fx: &mut Effects<ControllerTimer>) {
+        for (offset, record) in records {
             let Some(record) = record else {
                 self.committed.skip_control_record();
                 continue;
@@ -287,9 +327,6 @@ impl Controller {
             if let Some(cause) = cause {
                 super::events::tell(&self.committed, &record, before, cause, fx);
             }
-        }
-        while self.decisions.front().is_some_and(|decision| decision.end <= self.committed.next_offset) {
-            self.decisions.pop_front();
         }
     }
 
@@ -330,6 +367,7 @@ const CONTROLLER_APIS: &[ApiKey] = &[
     ApiKey::EndQuorumEpoch,
     ApiKey::AlterPartition,
     ApiKey::Envelope,
+    ApiKey::FetchSnapshot,
     ApiKey::BrokerRegistration,
     ApiKey::BrokerHeartbeat,
     ApiKey::AllocateProducerIds,

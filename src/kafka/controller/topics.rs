@@ -124,6 +124,8 @@ fn new_partition(
         recovery: RecoveryState::Recovered,
         leader_epoch: LeaderEpoch(0),
         partition_epoch: PartitionEpoch(0),
+        elr: Vec::new(),
+        last_known_elr: Vec::new(),
     }))
 }
 

@@ -11,8 +11,8 @@ use super::controller::configs::Resource;
 use super::log::Contents;
 use super::protocol::{ApiKey, ErrorCode};
 use super::types::{
-    BrokerEpoch, BrokerId, ClientName, ControllerId, Generation, GroupId, LeaderEpoch, MemberId, Offset,
-    PartitionEpoch, ProducerEpoch, ProducerId, Topic, TopicPartition,
+    BrokerEpoch, BrokerId, ClientName, ControllerId, Generation, GroupId, LeaderEpoch, MemberId, NodeId,
+    Offset, PartitionEpoch, ProducerEpoch, ProducerId, Topic, TopicPartition,
 };
 
 pub use reason::{
@@ -116,6 +116,23 @@ pub enum Event {
         topic: Topic,
         key: String,
         value: Option<String>,
+    },
+    /// A node has written a snapshot of everything that the metadata log says below `end_offset`.
+    SnapshotWritten {
+        node: NodeId,
+        end_offset: Offset,
+        size_bytes: i64,
+    },
+    /// A node lacked records that its leader has no more, and has taken the leader's snapshot over.
+    SnapshotFetched {
+        node: NodeId,
+        end_offset: Offset,
+        size_bytes: i64,
+    },
+    /// A node's metadata log starts later: what is below is in a snapshot.
+    MetadataLogCleaned {
+        node: NodeId,
+        start_offset: Offset,
     },
     /// What an administrator was told of a resource's own configs.
     ConfigsDescribed {

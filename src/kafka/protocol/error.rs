@@ -115,6 +115,8 @@ errors! {
     ThrottlingQuotaExceeded = 89, "THROTTLING_QUOTA_EXCEEDED", Retriable;
     ProducerFenced = 90, "PRODUCER_FENCED", Final;
     InvalidUpdateVersion = 95, "INVALID_UPDATE_VERSION", Final;
+    SnapshotNotFound = 98, "SNAPSHOT_NOT_FOUND", Final;
+    PositionOutOfRange = 99, "POSITION_OUT_OF_RANGE", Final;
     UnknownTopicId = 100, "UNKNOWN_TOPIC_ID", RefreshMetadata;
     DuplicateBrokerRegistration = 101, "DUPLICATE_BROKER_REGISTRATION", Final;
     BrokerIdNotRegistered = 102, "BROKER_ID_NOT_REGISTERED", Final;

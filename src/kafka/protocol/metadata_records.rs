@@ -9,12 +9,22 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use super::wire::{Reader, WireError, WireProblem, Writer};
-use crate::kafka::types::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, ProducerId, Topic, TopicId};
+use crate::kafka::types::{
+    BrokerEpoch, BrokerId, ControllerId, LeaderEpoch, PartitionEpoch, ProducerId, Topic, TopicId,
+};
 
 const FRAME_VERSION: u32 = 1;
 
 /// The port of every broker's one listener.
 pub const PORT: u16 = 9092;
+
+/// The port of every controller's one listener.
+pub const CONTROLLER_PORT: u16 = 9093;
+
+/// The host name of a controller's one listener.
+pub fn controller_host(controller: ControllerId) -> String {
+    format!("controller-{controller}")
+}
 
 /// The host name of a broker's one listener.
 pub fn host(broker: BrokerId) -> String {
@@ -61,6 +71,9 @@ pub struct PartitionRecord {
     pub recovery: RecoveryState,
     pub leader_epoch: LeaderEpoch,
     pub partition_epoch: PartitionEpoch,
+    /// Only in snapshots: a new partition has none.
+    pub elr: Vec<BrokerId>,
+    pub last_known_elr: Vec<BrokerId>,
 }
 
 /// Fields that are `None` did not change; `leader: Some(BrokerId::NONE)` says that there is none now.
@@ -343,7 +356,12 @@ fn encode_partition(w: &mut Writer, record: &PartitionRecord) {
     w.i32(record.partition_epoch.0);
     w.compact_array(&record.replicas, |w, _| w.uuid(log_directory()));
     let recovering = record.recovery == RecoveryState::Recovering;
-    let tags: Vec<_> = recovering.then(|| Writer::tagged(0, |w| w.i8(1))).into_iter().collect();
+    let mut tags: Vec<_> = recovering.then(|| Writer::tagged(0, |w| w.i8(1))).into_iter().collect();
+    for (tag, ids) in [(1, &record.elr), (2, &record.last_known_elr)] {
+        if !ids.is_empty() {
+            tags.push(Writer::tagged(tag, |w| encode_ids(w, ids)));
+        }
+    }
     w.tags(&tags);
 }
 
@@ -354,8 +372,15 @@ fn decode_partition(r: &mut Reader<'_>) -> Result<PartitionRecord, WireError> {
     let leader = BrokerId(r.i32()?);
     let (leader_epoch, partition_epoch) = (LeaderEpoch(r.i32()?), PartitionEpoch(r.i32()?));
     r.compact_array(|r| r.uuid())?;
-    let recovering = r.tags()?.iter().any(|(tag, _)| *tag == 0);
-    let recovery = if recovering { RecoveryState::Recovering } else { RecoveryState::Recovered };
+    let (mut recovery, mut elr, mut last_known_elr) = (RecoveryState::Recovered, Vec::new(), Vec::new());
+    for (tag, mut field) in r.tags()? {
+        match tag {
+            0 if field.i8()? == 1 => recovery = RecoveryState::Recovering,
+            1 => elr = decode_ids_field(field)?,
+            2 => last_known_elr = decode_ids_field(field)?,
+            _ => {}
+        }
+    }
     Ok(PartitionRecord {
         partition,
         topic_id,
@@ -367,6 +392,8 @@ fn decode_partition(r: &mut Reader<'_>) -> Result<PartitionRecord, WireError> {
         recovery,
         leader_epoch,
         partition_epoch,
+        elr,
+        last_known_elr,
     })
 }
 
@@ -468,6 +495,8 @@ mod tests {
             recovery: RecoveryState::Recovering,
             leader_epoch: LeaderEpoch(4),
             partition_epoch: PartitionEpoch(9),
+            elr: ids(&[2]),
+            last_known_elr: ids(&[1]),
         }));
         check(MetadataRecord::PartitionChange(PartitionChange {
             partition: 2,

@@ -115,6 +115,7 @@ apis! {
     EndQuorumEpoch = 54, version 1: EndQuorumEpochRequest -> EndQuorumEpochResponse;
     AlterPartition = 56, version 3: AlterPartitionRequest -> AlterPartitionResponse;
     Envelope = 58, version 0: EnvelopeRequest -> EnvelopeResponse;
+    FetchSnapshot = 59, version 1: FetchSnapshotRequest -> FetchSnapshotResponse;
     BrokerRegistration = 62, version 4: BrokerRegistrationRequest -> BrokerRegistrationResponse;
     BrokerHeartbeat = 63, version 1: BrokerHeartbeatRequest -> BrokerHeartbeatResponse;
     AllocateProducerIds = 67, version 0: AllocateProducerIdsRequest -> AllocateProducerIdsResponse;

@@ -7,11 +7,15 @@
 
 use std::rc::Rc;
 
+use bytes::Bytes;
+
 use super::log::MetadataLog;
-use super::messages::{self, Ballot};
+use super::messages::{self, Ballot, SnapshotPlace};
+use super::snapshot::{Snapshot, SnapshotId};
 use super::state::{ElectionState, QuorumRole, State};
-use crate::kafka::config::QuorumConfig;
+use crate::kafka::config::{MetadataLogConfig, QuorumConfig};
 use crate::kafka::effects::{Channel, Effects, Input, Peer, RequestId};
+use crate::kafka::event::Event;
 use crate::kafka::network_client::{NetworkClient, NetworkConfig, NetworkEvent, NetworkTimer};
 use crate::kafka::protocol::Request;
 use crate::kafka::protocol::metadata_records::MetadataRecord;
@@ -30,6 +34,8 @@ pub enum RaftTimer {
     Rest,
     /// A fetch that found nothing has waited long enough.
     FetchDeadline(RequestId),
+    /// Old snapshots are looked for.
+    CleanSnapshots,
 }
 
 impl From<NetworkTimer> for RaftTimer {
@@ -50,6 +56,7 @@ pub struct RaftSetup {
     pub me: NodeId,
     pub voters: Rc<[ControllerId]>,
     pub config: QuorumConfig,
+    pub log_config: MetadataLogConfig,
     pub disk: RaftDisk,
     pub random: Random,
 }
@@ -61,6 +68,7 @@ pub(super) enum Asked {
     Fetch {
         from: Offset,
     },
+    FetchSnapshot,
     Vote {
         epoch: LeaderEpoch,
         pre_vote: bool,
@@ -81,6 +89,7 @@ pub struct RaftClient {
     pub(super) me: NodeId,
     pub(super) voters: Rc<[ControllerId]>,
     pub(super) config: QuorumConfig,
+    pub(super) log_config: MetadataLogConfig,
     pub(super) epoch: LeaderEpoch,
     pub(super) state: State,
     pub(super) log: MetadataLog,
@@ -90,11 +99,29 @@ pub struct RaftClient {
     /// The voter that is asked for the leader.
     pub(super) asking: Option<ControllerId>,
     pub(super) rests_until: Time,
+    /// The leader's snapshot that this replica takes over, as far as it has it.
+    pub(super) downloading: Option<Download>,
 }
+
+/// A snapshot that comes in parts.
+#[derive(Clone, Debug)]
+pub(super) struct Download {
+    pub id: SnapshotId,
+    pub parts: Vec<Bytes>,
+}
+
+impl Download {
+    pub fn position(&self) -> i64 {
+        self.parts.iter().map(|part| part.len() as i64).sum()
+    }
+}
+
+/// How often old snapshots are looked for (`RaftMetadataLogCleanerManager`).
+const CLEAN_MS: i64 = 60_000;
 
 impl RaftClient {
     pub fn new(setup: RaftSetup) -> RaftClient {
-        let RaftSetup { me, voters, config, disk, mut random } = setup;
+        let RaftSetup { me, voters, config, log_config, disk, mut random } = setup;
         let network = NetworkConfig {
             max_in_flight: 1,
             reconnect_backoff_max_ms: 500,
@@ -116,6 +143,7 @@ impl RaftClient {
             me,
             voters,
             config,
+            log_config,
             epoch,
             state: State::Unattached { leader, voted, until: None },
             log: disk.log.restarted(),
@@ -124,6 +152,7 @@ impl RaftClient {
             parked: Vec::new(),
             asking: None,
             rests_until: Time::ZERO,
+            downloading: None,
         }
     }
 
@@ -216,6 +245,13 @@ impl RaftClient {
             RaftTimer::Begin => self.begin_again(now, fx),
             RaftTimer::Rest => {}
             RaftTimer::FetchDeadline(id) => self.answer_parked(|parked| parked.request == id, fx),
+            RaftTimer::CleanSnapshots => {
+                if self.log.clean(now, &self.log_config) {
+                    let (node, start_offset) = (self.me, self.log.start_offset());
+                    fx.event(Event::MetadataLogCleaned { node, start_offset });
+                }
+                self.arm_cleaning(now, fx);
+            }
         }
         self.drive(now, fx);
     }
@@ -239,9 +275,29 @@ impl RaftClient {
     /// Panics if this replica does not lead.
     pub fn append(&mut self, now: Time, records: &[MetadataRecord], fx: &mut Effects<RaftTimer>) {
         assert!(matches!(self.state, State::Leader(_)), "only a leader appends");
-        self.log.append(now, self.epoch, records);
+        self.log.append(now, self.epoch, records, &self.log_config);
         self.advance(fx);
         self.answer_parked(|_| true, fx);
+    }
+
+    pub(super) fn arm_cleaning(&self, now: Time, fx: &mut Effects<RaftTimer>) {
+        fx.set_timer(RaftTimer::CleanSnapshots, now.plus_ms(CLEAN_MS));
+    }
+
+    /// Keeps a snapshot of everything below `end`, which this node has replayed and which came to `records`.
+    pub fn snapshot(
+        &mut self,
+        now: Time,
+        end: Offset,
+        records: &[MetadataRecord],
+        fx: &mut Effects<RaftTimer>,
+    ) {
+        let Some((id, last_contained_ms)) = self.log.snapshot_id(end) else { return };
+        let snapshot = Snapshot::write(now, id, last_contained_ms, &self.voters, records);
+        let size_bytes = snapshot.size_bytes();
+        if self.log.add_snapshot(snapshot) {
+            fx.event(Event::SnapshotWritten { node: self.me, end_offset: end, size_bytes });
+        }
     }
 
     /// Sends what the present state wants sent.
@@ -278,8 +334,19 @@ impl RaftClient {
         else {
             return;
         };
-        let end = self.log_end();
-        let request = messages::fetch_request(replica, self.epoch, end, self.log.high_watermark());
+        if let Some(download) = &self.downloading {
+            let place = SnapshotPlace {
+                replica,
+                epoch: self.epoch,
+                id: download.id,
+                position: download.position(),
+                max_bytes: self.config.fetch_snapshot_max_bytes,
+            };
+            let request = messages::fetch_snapshot_request(place);
+            return self.send(now, voter, request, Asked::FetchSnapshot, fx);
+        }
+        let (end, max_bytes) = (self.log_end(), self.config.fetch_max_bytes);
+        let request = messages::fetch_request(replica, self.epoch, end, self.log.high_watermark(), max_bytes);
         self.send(now, voter, request, Asked::Fetch { from: end.1 }, fx);
     }
 

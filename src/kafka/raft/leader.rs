@@ -111,7 +111,15 @@ impl Leader {
             return self.observers.entry(replica).or_default().note(now, end_offset, leader_end);
         };
         progress.note(now, end_offset, leader_end);
-        self.heard.insert(id);
+        self.note_heard(now, id, check_ms);
+    }
+
+    /// A voter is alive and follows this leader.
+    pub fn note_heard(&mut self, now: Time, voter: ControllerId, check_ms: i64) {
+        if !self.voters.contains_key(&voter) {
+            return;
+        }
+        self.heard.insert(voter);
         // The leader itself is one of them.
         if self.heard.len() + 1 >= majority(self.voters.len() + 1) {
             self.heard.clear();

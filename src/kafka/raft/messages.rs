@@ -3,20 +3,24 @@
 
 use kafka_protocol::messages as m;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic, ReplicaState};
-use kafka_protocol::messages::fetch_response::{EpochEndOffset, FetchableTopicResponse, LeaderIdAndEpoch};
+use kafka_protocol::messages::fetch_response::{
+    self, EpochEndOffset, FetchableTopicResponse, LeaderIdAndEpoch,
+};
 use kafka_protocol::messages::{begin_quorum_epoch_request as begin, begin_quorum_epoch_response as begun};
 use kafka_protocol::messages::{end_quorum_epoch_request as end, end_quorum_epoch_response as ended};
-use kafka_protocol::messages::{vote_request, vote_response};
+use kafka_protocol::messages::{
+    fetch_snapshot_request, fetch_snapshot_response, vote_request, vote_response,
+};
 
 use super::log::METADATA_TOPIC_ID;
+use super::snapshot::SnapshotId;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{CLUSTER_ID, ControllerId, LeaderEpoch, Offset};
 
 const TOPIC: &str = "__cluster_metadata";
 
-/// How long a leader may hold a fetch that finds nothing, and how much it may return.
+/// How long a leader may hold a fetch that finds nothing.
 const MAX_WAIT_MS: i32 = 500;
-const MAX_BYTES: i32 = 8 * 1024 * 1024;
 
 /// What every response says of the quorum, and whether the request was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,6 +189,7 @@ pub fn fetch_request(
     epoch: LeaderEpoch,
     end: (LeaderEpoch, Offset),
     high_watermark: Offset,
+    max_bytes: i32,
 ) -> m::FetchRequest {
     let partition = FetchPartition::default()
         .with_partition(0)
@@ -197,7 +202,7 @@ pub fn fetch_request(
         .with_cluster_id(Some(CLUSTER_ID.into()))
         .with_replica_state(ReplicaState::default().with_replica_id(replica.into()))
         .with_max_wait_ms(MAX_WAIT_MS)
-        .with_max_bytes(MAX_BYTES)
+        .with_max_bytes(max_bytes)
         .with_session_epoch(-1)
         .with_topics(vec![topic])
 }
@@ -222,6 +227,8 @@ pub enum Fetched {
     Records(bytes::Bytes),
     /// The follower's log has another history from here on.
     Diverging(LeaderEpoch, Offset),
+    /// The follower asks for records that are only in this snapshot.
+    Snapshot(SnapshotId),
 }
 
 /// `high_watermark`: `None` while the leader does not know it.
@@ -229,22 +236,29 @@ pub fn fetch_response(
     outcome: Outcome,
     fetched: Fetched,
     high_watermark: Option<Offset>,
+    log_start: Offset,
 ) -> m::FetchResponse {
     let leader = LeaderIdAndEpoch::default()
         .with_leader_id(leader_id(outcome.leader))
         .with_leader_epoch(outcome.epoch.0);
-    let (records, diverging) = match fetched {
-        Fetched::Records(records) => (records, EpochEndOffset::default()),
+    let (mut records, mut diverging, mut snapshot) = Default::default();
+    match fetched {
+        Fetched::Records(fetched) => records = fetched,
         Fetched::Diverging(epoch, end_offset) => {
-            (bytes::Bytes::new(), EpochEndOffset::default().with_epoch(epoch.0).with_end_offset(end_offset.0))
+            diverging = EpochEndOffset::default().with_epoch(epoch.0).with_end_offset(end_offset.0);
         }
-    };
+        Fetched::Snapshot(id) => {
+            snapshot =
+                fetch_response::SnapshotId::default().with_end_offset(id.end_offset.0).with_epoch(id.epoch.0);
+        }
+    }
     let data = m::fetch_response::PartitionData::default()
         .with_error_code(outcome.error.code())
         .with_high_watermark(high_watermark.unwrap_or(Offset::UNKNOWN).0)
-        .with_log_start_offset(0)
+        .with_log_start_offset(log_start.0)
         .with_current_leader(leader)
         .with_diverging_epoch(diverging)
+        .with_snapshot_id(snapshot)
         .with_records(Some(records));
     let topic =
         FetchableTopicResponse::default().with_topic_id(METADATA_TOPIC_ID.0).with_partitions(vec![data]);
@@ -254,12 +268,99 @@ pub fn fetch_response(
 pub fn fetched(response: &m::FetchResponse) -> Option<(Outcome, Fetched, Option<Offset>)> {
     let data = response.responses.first()?.partitions.first()?;
     let current = &data.current_leader;
-    let fetched = match data.diverging_epoch.epoch {
-        epoch if epoch >= 0 => {
-            Fetched::Diverging(LeaderEpoch(epoch), Offset(data.diverging_epoch.end_offset))
-        }
-        _ => Fetched::Records(data.records.clone().unwrap_or_default()),
+    let (diverging, snapshot) = (&data.diverging_epoch, &data.snapshot_id);
+    let fetched = if diverging.epoch >= 0 {
+        Fetched::Diverging(LeaderEpoch(diverging.epoch), Offset(diverging.end_offset))
+    } else if snapshot.epoch >= 0 && snapshot.end_offset >= 0 {
+        let (epoch, end_offset) = (LeaderEpoch(snapshot.epoch), Offset(snapshot.end_offset));
+        Fetched::Snapshot(SnapshotId { epoch, end_offset })
+    } else {
+        Fetched::Records(data.records.clone().unwrap_or_default())
     };
     let high_watermark = Some(Offset(data.high_watermark)).filter(|offset| *offset >= Offset::ZERO);
     Some((outcome(data.error_code, current.leader_id, current.leader_epoch), fetched, high_watermark))
+}
+
+/// Which part of a snapshot a replica asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotPlace {
+    pub replica: i32,
+    pub epoch: LeaderEpoch,
+    pub id: SnapshotId,
+    pub position: i64,
+    pub max_bytes: i32,
+}
+
+pub fn fetch_snapshot_request(place: SnapshotPlace) -> m::FetchSnapshotRequest {
+    let id = fetch_snapshot_request::SnapshotId::default()
+        .with_end_offset(place.id.end_offset.0)
+        .with_epoch(place.id.epoch.0);
+    let partition = fetch_snapshot_request::PartitionSnapshot::default()
+        .with_current_leader_epoch(place.epoch.0)
+        .with_snapshot_id(id)
+        .with_position(place.position);
+    let topic = fetch_snapshot_request::TopicSnapshot::default()
+        .with_name(topic_name())
+        .with_partitions(vec![partition]);
+    m::FetchSnapshotRequest::default()
+        .with_cluster_id(Some(CLUSTER_ID.into()))
+        .with_replica_id(place.replica.into())
+        .with_max_bytes(place.max_bytes)
+        .with_topics(vec![topic])
+}
+
+pub fn snapshot_place(request: &m::FetchSnapshotRequest) -> Option<SnapshotPlace> {
+    let partition = request.topics.first()?.partitions.first()?;
+    let (epoch, end_offset) =
+        (LeaderEpoch(partition.snapshot_id.epoch), Offset(partition.snapshot_id.end_offset));
+    Some(SnapshotPlace {
+        replica: request.replica_id.0,
+        epoch: LeaderEpoch(partition.current_leader_epoch),
+        id: SnapshotId { epoch, end_offset },
+        position: partition.position,
+        max_bytes: request.max_bytes,
+    })
+}
+
+/// A part of a snapshot, from `position` on, of `size` bytes in all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chunk {
+    pub id: SnapshotId,
+    pub size: i64,
+    pub position: i64,
+    pub bytes: bytes::Bytes,
+}
+
+pub fn fetch_snapshot_response(outcome: Outcome, chunk: Chunk) -> m::FetchSnapshotResponse {
+    let leader = fetch_snapshot_response::LeaderIdAndEpoch::default()
+        .with_leader_id(leader_id(outcome.leader))
+        .with_leader_epoch(outcome.epoch.0);
+    let id = fetch_snapshot_response::SnapshotId::default()
+        .with_end_offset(chunk.id.end_offset.0)
+        .with_epoch(chunk.id.epoch.0);
+    let partition = fetch_snapshot_response::PartitionSnapshot::default()
+        .with_error_code(outcome.error.code())
+        .with_snapshot_id(id)
+        .with_current_leader(leader)
+        .with_size(chunk.size)
+        .with_position(chunk.position)
+        .with_unaligned_records(chunk.bytes);
+    let topic = fetch_snapshot_response::TopicSnapshot::default()
+        .with_name(topic_name())
+        .with_partitions(vec![partition]);
+    m::FetchSnapshotResponse::default().with_topics(vec![topic])
+}
+
+pub fn chunk(response: &m::FetchSnapshotResponse) -> Option<(Outcome, Chunk)> {
+    let partition = response.topics.first()?.partitions.first()?;
+    let current = &partition.current_leader;
+    let (epoch, end_offset) =
+        (LeaderEpoch(partition.snapshot_id.epoch), Offset(partition.snapshot_id.end_offset));
+    let chunk = Chunk {
+        id: SnapshotId { epoch, end_offset },
+        size: partition.size,
+        position: partition.position,
+        bytes: partition.unaligned_records.clone(),
+    };
+    Some((outcome(partition.error_code, current.leader_id, current.leader_epoch), chunk))
 }

@@ -11,10 +11,12 @@ mod log;
 mod messages;
 mod requests;
 mod responses;
+mod snapshot;
 mod state;
 mod transitions;
 
 pub use client::{RaftClient, RaftDisk, RaftSetup, RaftTimer};
 pub use leader::Progress;
-pub use log::{METADATA_TOPIC_ID, MetadataLog};
+pub use log::{METADATA_TOPIC_ID, MetadataLog, Next};
+pub use snapshot::{Snapshot, SnapshotId};
 pub use state::{ElectionState, QuorumRole};

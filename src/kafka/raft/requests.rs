@@ -5,7 +5,8 @@
 use kafka_protocol::messages as m;
 
 use super::client::{ParkedFetch, RaftClient, RaftTimer};
-use super::messages::{self, Ballot, Fetched, Outcome, Place};
+use super::log::Standing;
+use super::messages::{self, Ballot, Chunk, Fetched, Outcome, Place};
 use super::state::{State, is_up_to_date};
 use crate::kafka::effects::{Effects, RequestId};
 use crate::kafka::event::Event;
@@ -36,6 +37,11 @@ impl RaftClient {
                 fx.respond(id, response);
             }
             Request::Fetch(request) => self.on_fetch(now, id, request, fx),
+            Request::FetchSnapshot(request) => {
+                let response = self.on_fetch_snapshot(now, request);
+                self.arm(fx);
+                fx.respond(id, response);
+            }
             _ => return false,
         }
         self.drive(now, fx);
@@ -148,15 +154,14 @@ impl RaftClient {
     }
 
     fn on_fetch(&mut self, now: Time, id: RequestId, request: &m::FetchRequest, fx: &mut Effects<RaftTimer>) {
-        let nothing = || Fetched::Records(Default::default());
         let Some(place) = messages::place(request).filter(Place::is_valid) else {
             let outcome = self.outcome(ErrorCode::InvalidRequest);
-            return fx.respond(id, messages::fetch_response(outcome, nothing(), None));
+            return fx.respond(id, self.nothing_fetched(outcome));
         };
         if let Err(error) = self.check_leads(place.epoch) {
-            return fx.respond(id, messages::fetch_response(self.outcome(error), nothing(), None));
+            return fx.respond(id, self.nothing_fetched(self.outcome(error)));
         }
-        if self.log.divergence(place.end_offset, place.last_epoch).is_none() {
+        if self.log.standing(place.end_offset, place.last_epoch) == Standing::Valid {
             self.note_fetch(now, &place, fx);
         }
         let response = self.fetch_response(&place);
@@ -181,6 +186,44 @@ impl RaftClient {
             (std::cmp::Ordering::Equal, State::Leader(_)) => Ok(()),
             (std::cmp::Ordering::Equal, _) => Err(ErrorCode::NotLeaderOrFollower),
         }
+    }
+
+    /// An answer that carries nothing but what `outcome` says.
+    pub(super) fn nothing_fetched(&self, outcome: Outcome) -> m::FetchResponse {
+        let nothing = Fetched::Records(Default::default());
+        messages::fetch_response(outcome, nothing, None, self.log.start_offset())
+    }
+
+    /// A part of a snapshot; the replica that asks is no less alive than one that fetches (R-CTRL-6).
+    fn on_fetch_snapshot(
+        &mut self,
+        now: Time,
+        request: &m::FetchSnapshotRequest,
+    ) -> m::FetchSnapshotResponse {
+        let refuse = |raft: &RaftClient, error| {
+            messages::fetch_snapshot_response(raft.outcome(error), Chunk::default())
+        };
+        let Some(place) = messages::snapshot_place(request).filter(|place| place.max_bytes > 0) else {
+            return refuse(self, ErrorCode::InvalidRequest);
+        };
+        if let Err(error) = self.check_leads(place.epoch) {
+            return refuse(self, error);
+        }
+        let Some(snapshot) = self.log.snapshot(place.id).cloned() else {
+            return refuse(self, ErrorCode::SnapshotNotFound);
+        };
+        let size = snapshot.size_bytes();
+        if !(0..size).contains(&place.position) {
+            return refuse(self, ErrorCode::PositionOutOfRange);
+        }
+        let (check_ms, voter) = (self.check_quorum_ms(), ControllerId(place.replica));
+        if let State::Leader(leader) = &mut self.state {
+            leader.note_heard(now, voter, check_ms);
+        }
+        let end = size.min(place.position + i64::from(place.max_bytes));
+        let bytes = snapshot.bytes().slice(place.position as usize..end as usize);
+        let chunk = Chunk { id: place.id, size, position: place.position, bytes };
+        messages::fetch_snapshot_response(self.outcome(ErrorCode::None), chunk)
     }
 
     fn note_fetch(&mut self, now: Time, place: &Place, fx: &mut Effects<RaftTimer>) {
@@ -213,14 +256,15 @@ impl RaftClient {
             State::Leader(leader) => leader.high_watermark(),
             _ => None,
         };
-        let (error, fetched) = match self.log.divergence(place.end_offset, place.last_epoch) {
-            Some((epoch, end)) => (ErrorCode::None, Fetched::Diverging(epoch, end)),
-            None => match self.log.read(place.end_offset, place.max_bytes) {
+        let (error, fetched) = match self.log.standing(place.end_offset, place.last_epoch) {
+            Standing::Diverging(epoch, end) => (ErrorCode::None, Fetched::Diverging(epoch, end)),
+            Standing::Snapshot(id) => (ErrorCode::None, Fetched::Snapshot(id)),
+            Standing::Valid => match self.log.read(place.end_offset, place.max_bytes) {
                 Ok(records) => (ErrorCode::None, Fetched::Records(records)),
                 Err(error) => (error, Fetched::Records(Default::default())),
             },
         };
-        messages::fetch_response(self.outcome(error), fetched, high_watermark)
+        messages::fetch_response(self.outcome(error), fetched, high_watermark, self.log.start_offset())
     }
 
     pub(super) fn answer_parked(
@@ -251,9 +295,10 @@ mod tests {
 
     /// Controller 102 as it starts on this disk.
     fn voter(disk: RaftDisk) -> RaftClient {
-        let config = BrokerConfig::default().quorum;
+        let BrokerConfig { quorum: config, metadata_log: log_config, .. } = BrokerConfig::default();
         let (me, random) = (VOTERS[1].into(), Random::stream(1, "test"));
-        let mut raft = RaftClient::new(RaftSetup { me, voters: VOTERS.into(), config, disk, random });
+        let mut raft =
+            RaftClient::new(RaftSetup { me, voters: VOTERS.into(), config, log_config, disk, random });
         raft.start(Time::ZERO, &mut Effects::default());
         raft
     }

@@ -4,8 +4,9 @@
 
 use kafka_protocol::messages as m;
 
-use super::client::{Asked, RaftClient, RaftTimer};
+use super::client::{Asked, Download, RaftClient, RaftTimer};
 use super::messages::{self, Fetched, Outcome};
+use super::snapshot::Snapshot;
 use super::state::State;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::Event;
@@ -25,6 +26,11 @@ impl RaftClient {
         match (asked, response) {
             (Asked::Fetch { from }, Response::Fetch(response)) => {
                 if !self.fetched(now, from, response, fx) {
+                    self.rests_until = now.plus_ms(self.config.retry_backoff_ms);
+                }
+            }
+            (Asked::FetchSnapshot, Response::FetchSnapshot(response)) => {
+                if !self.snapshot_fetched(now, response, fx) {
                     self.rests_until = now.plus_ms(self.config.retry_backoff_ms);
                 }
             }
@@ -96,8 +102,9 @@ impl RaftClient {
         }
         match fetched {
             Fetched::Diverging(epoch, end) => self.truncate(now, (epoch, end), fx),
+            Fetched::Snapshot(id) => self.downloading = Some(Download { id, parts: Vec::new() }),
             Fetched::Records(records) => {
-                if self.log.append_fetched(now, records, self.epoch).is_err() {
+                if self.log.append_fetched(now, records, self.epoch, &self.log_config).is_err() {
                     return false;
                 }
                 if let Some(high_watermark) = high_watermark {
@@ -105,17 +112,57 @@ impl RaftClient {
                 }
             }
         }
+        self.renew_patience(now, fx);
+        true
+    }
+
+    /// The leader was heard.
+    fn renew_patience(&mut self, now: Time, fx: &mut Effects<RaftTimer>) {
         let patience_ms = self.config.fetch_timeout_ms;
         if let State::Follower { has_fetched, until, .. } = &mut self.state {
             *has_fetched = true;
             *until = now.plus_ms(patience_ms);
         }
         self.arm(fx);
+    }
+
+    /// A part of the leader's snapshot; with the last one the log starts anew at the snapshot's end. Whether the answer
+    /// brought this replica on.
+    fn snapshot_fetched(
+        &mut self,
+        now: Time,
+        response: &m::FetchSnapshotResponse,
+        fx: &mut Effects<RaftTimer>,
+    ) -> bool {
+        let Some((outcome, chunk)) = messages::chunk(response) else { return false };
+        let is_gone = outcome.error == ErrorCode::SnapshotNotFound;
+        let is_useful = self.heed(now, outcome, fx);
+        let follows = matches!(self.state, State::Follower { .. }) && outcome.leader == self.leader();
+        if is_gone && follows {
+            // The leader has a newer one by now: a fetch will say which.
+            self.downloading = None;
+            self.renew_patience(now, fx);
+            return true;
+        }
+        let Some(download) = self.downloading.as_mut().filter(|_| is_useful && follows) else { return false };
+        if chunk.id != download.id || chunk.position != download.position() || chunk.bytes.is_empty() {
+            return false;
+        }
+        download.parts.push(chunk.bytes);
+        if download.position() >= chunk.size
+            && let Some(Download { id, parts }) = self.downloading.take()
+        {
+            let Ok(snapshot) = Snapshot::read(id, parts.concat().into()) else { return false };
+            let (node, size_bytes) = (self.me, snapshot.size_bytes());
+            self.log.start_at(now, snapshot);
+            fx.event(Event::SnapshotFetched { node, end_offset: id.end_offset, size_bytes });
+        }
+        self.renew_patience(now, fx);
         true
     }
 
     fn truncate(&mut self, now: Time, diverging: (LeaderEpoch, Offset), fx: &mut Effects<RaftTimer>) {
-        if let Some(from) = self.log.truncate_to_divergence(now, diverging) {
+        if let Some(from) = self.log.truncate_to_divergence(now, diverging, &self.log_config) {
             fx.event(Event::MetadataTruncated { node: self.me, from, to: self.log.end_offset() });
         }
     }

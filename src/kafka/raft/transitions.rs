@@ -4,7 +4,7 @@
 
 use super::client::{RaftClient, RaftTimer};
 use super::leader::Leader;
-use super::messages::{Fetched, Outcome};
+use super::messages::Outcome;
 use super::state::{State, Votes};
 use crate::kafka::effects::Effects;
 use crate::kafka::event::Event;
@@ -32,6 +32,7 @@ impl RaftClient {
             };
             self.take_state(state, fx);
         }
+        self.arm_cleaning(now, fx);
         self.stand_alone(now, fx);
         self.drive(now, fx);
     }
@@ -67,6 +68,7 @@ impl RaftClient {
     fn take_state(&mut self, state: State, fx: &mut Effects<RaftTimer>) {
         let led = matches!(self.state, State::Leader(_));
         self.state = state;
+        self.downloading = None;
         self.arm(fx);
         if led {
             fx.cancel_timer(RaftTimer::Begin);
@@ -88,8 +90,7 @@ impl RaftClient {
             Outcome { error: ErrorCode::NotLeaderOrFollower, leader: self.leader(), epoch: self.epoch };
         for parked in std::mem::take(&mut self.parked) {
             fx.cancel_timer(RaftTimer::FetchDeadline(parked.request));
-            let nothing = Fetched::Records(Default::default());
-            fx.respond(parked.request, super::messages::fetch_response(outcome, nothing, None));
+            fx.respond(parked.request, self.nothing_fetched(outcome));
         }
     }
 
@@ -180,7 +181,7 @@ impl RaftClient {
         let check_at = now.plus_ms(self.check_quorum_ms());
         let (start, committed) = (self.log.end_offset(), self.log.high_watermark());
         // A log of which nothing is known to be committed has nothing that this process could tell of.
-        let committed = if committed == crate::kafka::types::Offset::ZERO { start } else { committed };
+        let committed = if self.log.is_told() { committed } else { start };
         let alone = others.is_empty();
         let leader = Leader::new(start, committed, others.into_iter(), check_at);
         let (epoch, voters) = (self.epoch, self.voters.clone());
@@ -191,7 +192,7 @@ impl RaftClient {
             voters: voters.len() as i32,
         });
         self.take_state(State::Leader(leader), fx);
-        self.log.append_leader_change(now, epoch, me, &voters, &votes);
+        self.log.append_leader_change(now, epoch, me, &voters, &votes, &self.log_config);
         self.advance(fx);
         if !alone {
             fx.set_timer(RaftTimer::Begin, now.plus_ms(self.begin_ms()));

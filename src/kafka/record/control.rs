@@ -2,7 +2,8 @@
 //!
 //! Mirrors Kafka's `ControlRecordType` and `EndTransactionMarker`.
 //!
-//! **Invariant:** a control batch holds exactly one record and occupies one offset.
+//! **Invariant:** a control batch of a partition holds exactly one record and occupies one offset; only the first batch of
+//! a snapshot of the metadata log holds more.
 
 use bytes::{Buf, BufMut};
 
@@ -91,6 +92,14 @@ impl EndTransactionMarker {
     }
 }
 
+/// The key of a control record.
+pub fn control_key(control_type: ControlType) -> Vec<u8> {
+    let mut key = Vec::new();
+    key.put_i16(VERSION);
+    key.put_i16(control_type as i16);
+    key
+}
+
 /// A batch of one control record.
 pub fn control_batch(
     parameters: BatchParameters,
@@ -98,9 +107,7 @@ pub fn control_batch(
     control_type: ControlType,
     value: &[u8],
 ) -> Batch {
-    let mut key = Vec::new();
-    key.put_i16(VERSION);
-    key.put_i16(control_type as i16);
+    let key = control_key(control_type);
     let mut builder = BatchBuilder::with(BatchParameters { control: true, ..parameters });
     builder.append(&NewRecord { timestamp_ms, key: Some(&key), value: Some(value), headers: &[] });
     builder.build()

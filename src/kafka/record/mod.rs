@@ -25,7 +25,7 @@ pub use batch::{
 pub use block::{Block, RawRecords};
 pub use builder::{BatchBuilder, BatchParameters, size_upper_bound};
 pub use compression::{Compression, MAX_BLOCK_BYTES};
-pub use control::{ControlType, EndTransactionMarker, control_batch};
+pub use control::{ControlType, EndTransactionMarker, control_batch, control_key};
 pub use error::BatchError;
 pub use fields::{Header, NewRecord, RawRecord, Record};
 

@@ -327,6 +327,8 @@ mod tests {
             recovery: RecoveryState::Recovered,
             leader_epoch: LeaderEpoch(4),
             partition_epoch: PartitionEpoch(5),
+            elr: Vec::new(),
+            last_known_elr: Vec::new(),
         }));
         let (mut answer, mut endpoints) = (PartitionProduceResponse::default(), Vec::new());
         name_leader(&mut answer, &TopicPartition::new(&"t".into(), 0), error, &image, &mut endpoints);

@@ -86,6 +86,8 @@ fn bench_of(partitions: i32) -> Bench {
             recovery: RecoveryState::Recovered,
             leader_epoch: LeaderEpoch(0),
             partition_epoch: PartitionEpoch(0),
+            elr: Vec::new(),
+            last_known_elr: Vec::new(),
         }));
     }
     let replicas = ReplicaManager::new(

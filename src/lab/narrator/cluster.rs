@@ -122,14 +122,27 @@ pub(super) fn tell(processes: &Processes, time: Time, event: &Event) -> Option<S
         }
         Event::MetadataTruncated { node, from, to } => {
             let title = format!("{node} dropped metadata records {to} to {}", from.0 - 1);
-            let about = match node {
-                NodeId::Broker(id) => Subject::Broker(*id),
-                NodeId::Controller(id) => Subject::Controller(*id),
-                NodeId::Client(_) => Subject::Cluster,
-            };
-            Sentence::new(time, Tone::Warn, about, title)
+            Sentence::new(time, Tone::Warn, server(*node), title)
                 .detail("No majority had them, so they were never committed.")
                 .rules(&["R-CTRL-5"])
+        }
+        Event::SnapshotWritten { node, end_offset, size_bytes } => {
+            let title = format!("{node} wrote a snapshot of the metadata log below {end_offset}, {size_bytes} bytes");
+            Sentence::new(time, Tone::Info, server(*node), title)
+                .detail("It says in one what all records below come to, so that they can go and a restart is short.")
+                .rules(&["R-CTRL-1"])
+        }
+        Event::SnapshotFetched { node, end_offset, size_bytes } => {
+            let title = format!("{node} took over a snapshot of the metadata log, {size_bytes} bytes: it goes on at {end_offset}");
+            Sentence::new(time, Tone::Warn, server(*node), title)
+                .detail("It lacked records that the active controller's log has no more.")
+                .rules(&["R-CTRL-1"])
+        }
+        Event::MetadataLogCleaned { node, start_offset } => {
+            let title = format!("{node} dropped the metadata log below {start_offset}");
+            Sentence::new(time, Tone::Info, server(*node), title)
+                .detail("A snapshot says what it came to.")
+                .rules(&["R-CTRL-1"])
         }
         Event::BrokerRegistered { broker, epoch, rack } => {
             let rack = rack.as_ref().map(|rack| format!(" in rack {rack}")).unwrap_or_default();
@@ -230,4 +243,13 @@ pub(super) fn tell(processes: &Processes, time: Time, event: &Event) -> Option<S
         _ => return None,
     };
     Some(sentence)
+}
+
+/// A broker or a controller.
+fn server(node: NodeId) -> Subject {
+    match node {
+        NodeId::Broker(id) => Subject::Broker(id),
+        NodeId::Controller(id) => Subject::Controller(id),
+        NodeId::Client(_) => Subject::Cluster,
+    }
 }

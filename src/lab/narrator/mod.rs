@@ -130,6 +130,9 @@ impl Narrator {
             | Event::QuorumLeaderElected { .. }
             | Event::QuorumLeaderResigned { .. }
             | Event::MetadataTruncated { .. }
+            | Event::SnapshotWritten { .. }
+            | Event::SnapshotFetched { .. }
+            | Event::MetadataLogCleaned { .. }
             | Event::BrokerRegistered { .. }
             | Event::BrokerFenced { .. }
             | Event::BrokerUnfenced { .. }

@@ -222,6 +222,27 @@ fn a_link_between_a_client_and_a_broker_is_told_by_the_clients_name() {
 }
 
 #[test]
+fn snapshots_of_the_metadata_log_are_told() {
+    let (broker, controller) = (BrokerId(2).into(), ControllerId(101).into());
+    let (end_offset, size_bytes) = (Offset(40), 900);
+    check(
+        &[
+            (1, Event::SnapshotWritten { node: controller, end_offset, size_bytes }),
+            (2, Event::MetadataLogCleaned { node: controller, start_offset: Offset(40) }),
+            (3, Event::SnapshotFetched { node: broker, end_offset, size_bytes }),
+        ],
+        expect![[r#"
+            00:00.001  controller 101 wrote a snapshot of the metadata log below 40, 900 bytes (R-CTRL-1)
+                Info: It says in one what all records below come to, so that they can go and a restart is short.
+            00:00.002  controller 101 dropped the metadata log below 40 (R-CTRL-1)
+                Info: A snapshot says what it came to.
+            00:00.003  broker 2 took over a snapshot of the metadata log, 900 bytes: it goes on at 40 (R-CTRL-1)
+                Warn: It lacked records that the active controller's log has no more.
+        "#]],
+    );
+}
+
+#[test]
 fn configs_of_brokers_change_and_are_described() {
     let changed = |broker: Option<i32>, value: Option<&str>| Event::BrokerConfigChanged {
         broker: broker.map(BrokerId),
