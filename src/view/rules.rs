@@ -13,10 +13,16 @@ pub struct RuleView {
 /// `None` for an id that no sentence cites.
 pub fn rule(id: &str) -> Option<RuleView> {
     let rule = find(id)?;
-    let source = match rule.status {
-        Status::Partly(missing) => format!("Kafka: {}; here in part: {missing}", rule.source),
-        Status::Modelled | Status::NotModelled => format!("Kafka: {}", rule.source),
+    // What was derived says so itself: "follows from R-REPL-22".
+    let mut source = if rule.source.starts_with("follows") {
+        rule.source.to_owned()
+    } else {
+        format!("Kafka: {}", rule.source)
     };
+    if let Status::Partly(missing) = rule.status {
+        source.push_str("; here in part: ");
+        source.push_str(missing);
+    }
     Some(RuleView { sentence: rule.sentence, source })
 }
 
@@ -30,6 +36,7 @@ mod tests {
         assert!(said("R-REPL-12").sentence.starts_with("The high watermark is the least log end"));
         assert_eq!(said("R-REPL-12").source, "Kafka: Partition.maybeIncrementLeaderHW");
         assert_eq!(said("R-CTRL-11").source, "Kafka: KIP-853; here in part: the set of voters is fixed");
+        assert_eq!(said("R-REPL-53").source, "follows from R-REPL-22 and R-REPL-29");
         assert_eq!(rule("R-CLI"), None);
     }
 }

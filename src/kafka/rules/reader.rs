@@ -37,7 +37,7 @@ pub struct Rule<'a> {
     pub line: usize,
     /// Such as `R-REPL-30`.
     pub id: &'a str,
-    /// The class of Kafka or the KIP that it was read in.
+    /// The class of Kafka or the KIP that it was read in, or `follows from` other rules.
     pub source: &'a str,
     pub sentence: &'a str,
     pub status: Status<'a>,
