@@ -64,7 +64,7 @@ fn Event(props: &EventProps) -> Html {
             </p>
             <div key="title" class="title">{ title }</div>
             <p key="detail" class="detail">{ view.detail.as_ref() }</p>
-            <Rules key="rules" ids={view.rules.clone()} />
+            <Rules key="rules" ids={view.rules.clone()} sentence={view.number} />
         </li>
     }
 }

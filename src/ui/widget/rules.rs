@@ -9,6 +9,8 @@ use crate::view::rules::rule;
 #[derive(PartialEq, Properties)]
 pub struct RulesProps {
     pub ids: Rc<[Rc<str>]>,
+    /// The sentence's number: what opens needs an id of its own.
+    pub sentence: u64,
 }
 
 #[component]
@@ -17,6 +19,7 @@ pub fn Rules(props: &RulesProps) -> Html {
     if props.ids.is_empty() {
         return html! {};
     }
+    let place = format!("rule-of-{}", props.sentence);
     let button = |id: &Rc<str>| {
         let is_open = open.as_ref() == Some(id);
         let onclick = {
@@ -25,12 +28,13 @@ pub fn Rules(props: &RulesProps) -> Html {
         };
         html! {
             <button key={&**id} type="button" aria-expanded={is_open.to_string()}
+                aria-controls={place.clone()}
                 aria-label={format!("rule {id}")} {onclick}>{ id.as_ref() }</button>
         }
     };
     let said = open.as_ref().and_then(|id| rule(id)).map(|rule| {
         html! {
-            <p key="said" class="said" role="status">
+            <p key="said" class="said" id={place.clone()}>
                 { rule.sentence }
                 <span class="source">{ rule.source }</span>
             </p>
