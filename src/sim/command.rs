@@ -100,6 +100,8 @@ pub enum Command {
     },
     /// What configs a topic, a broker or the cluster was given.
     Describe(Resource),
+    /// How the controllers' quorum stands, and how far brokers follow it.
+    DescribeQuorum,
 }
 
 /// Why a command was not carried out.

@@ -55,7 +55,7 @@ impl World {
             Command::Describe(Resource::Broker(Some(broker))) => {
                 self.find(&Target::Broker(*broker)).map(|_| ())
             }
-            Command::Describe(_) => Ok(()),
+            Command::Describe(_) | Command::DescribeQuorum => Ok(()),
             Command::AddPartitions { .. }
             | Command::DeleteTopic(_)
             | Command::DeleteRecords { .. }
@@ -159,6 +159,7 @@ impl World {
                 self.administrate(text, Operation::AlterBrokerConfig { broker, key, value });
             }
             Command::Describe(resource) => self.administrate(text, Operation::DescribeConfigs(resource)),
+            Command::DescribeQuorum => self.administrate(text, Operation::DescribeQuorum),
             Command::AddPartitions { topic, count } => {
                 self.administrate(text, Operation::AddPartitions { topic, count });
             }

@@ -111,7 +111,7 @@ pub fn create_topic(new: &NewTopic) -> String {
     text
 }
 
-/// What configs `broker 2` or `cluster` was given.
+/// What configs `broker 2` or `cluster` was given, or how the `quorum` stands.
 pub fn describe(what: &str) -> String {
     format!("describe {what}")
 }
@@ -124,7 +124,7 @@ pub fn suggestions(model: &Model) -> Vec<String> {
         lines.extend([kill(&target), stop(&target), start(&target), freeze(&target), thaw(&target)]);
         lines.push(describe(&target));
     }
-    lines.push(describe("cluster"));
+    lines.extend([describe("cluster"), describe("quorum")]);
     lines.push(add_broker(model));
     for producer in model.producers.iter() {
         lines.extend([pause(&producer.name), resume(&producer.name), crash(&producer.name)]);

@@ -13,6 +13,7 @@ mod connections;
 mod coordinators;
 mod delete_records;
 mod delivery;
+mod describe_quorum;
 mod determinism;
 mod durability;
 mod fetch_sessions;

@@ -205,8 +205,8 @@ impl AdminClient {
             }
             // The leader is looked for again (`PartitionLeaderStrategy`).
             error if asks_leader && (error.refreshes_metadata() || error.is_retriable()) => self.retry(now),
-            // The only error that `KafkaAdminClient` itself tries again; the others are for the person to judge.
-            ErrorCode::NotController => self.retry(now),
+            // What `KafkaAdminClient` itself tries again; the others are for the person to judge.
+            ErrorCode::NotController | ErrorCode::NotLeaderOrFollower => self.retry(now),
             error => self.finish(now, Err((error, message)), fx),
         }
     }

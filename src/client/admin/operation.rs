@@ -23,6 +23,7 @@ use crate::kafka::controller::configs::{self, ConfigSource, Op, Resource};
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::event::Event;
 use crate::kafka::protocol::{ErrorCode, Request, Response};
+use crate::kafka::raft::{describe_quorum_request, quorum_error, quorum_status};
 use crate::kafka::types::{BrokerId, Topic, TopicPartition};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +47,7 @@ pub enum Operation {
         value: Option<String>,
     },
     DescribeConfigs(Resource),
+    DescribeQuorum,
     AddPartitions {
         topic: Topic,
         count: i32,
@@ -84,6 +86,9 @@ impl Operation {
             (Operation::DescribeConfigs(resource), Response::DescribeConfigs(answer)) => {
                 let configs = own_configs(resource, answer);
                 Some(Event::ConfigsDescribed { resource: resource.clone(), configs })
+            }
+            (Operation::DescribeQuorum, Response::DescribeQuorum(answer)) => {
+                quorum_status(answer).map(|status| Event::QuorumDescribed { status })
             }
             _ => None,
         }
@@ -127,6 +132,7 @@ impl Operation {
                     .with_include_synonyms(true)
                     .into()
             }
+            Operation::DescribeQuorum => describe_quorum_request().into(),
             Operation::AddPartitions { topic, count } => {
                 let topic = CreatePartitionsTopic::default()
                     .with_name(TopicName(topic.to_wire()))
@@ -222,6 +228,7 @@ pub(super) fn outcome(response: &Response) -> (ErrorCode, String) {
         Response::IncrementalAlterConfigs(answer) => {
             first_error(answer.responses.iter().map(|one| (one.error_code, &one.error_message)))
         }
+        Response::DescribeQuorum(answer) => quorum_error(answer),
         Response::DescribeConfigs(answer) => {
             first_error(answer.results.iter().map(|one| (one.error_code, &one.error_message)))
         }

@@ -279,6 +279,7 @@ impl Broker {
             Request::CreateTopics(_)
             | Request::DeleteTopics(_)
             | Request::CreatePartitions(_)
+            | Request::DescribeQuorum(_)
             | Request::ElectLeaders(_)
             | Request::AlterPartitionReassignments(_)
             | Request::ListPartitionReassignments(_) => {
@@ -448,6 +449,7 @@ const BROKER_APIS: &[ApiKey] = &[
     ApiKey::CreatePartitions,
     ApiKey::ElectLeaders,
     ApiKey::IncrementalAlterConfigs,
+    ApiKey::DescribeQuorum,
     ApiKey::AlterPartitionReassignments,
     ApiKey::ListPartitionReassignments,
 ];

@@ -59,6 +59,10 @@ pub fn refuse(request: &Request, error: ErrorCode) -> Option<Response> {
             });
             m::DeleteTopicsResponse::default().with_responses(refused.collect()).into()
         }
+        Request::DescribeQuorum(_) => m::DescribeQuorumResponse::default()
+            .with_error_code(code)
+            .with_error_message(Some(error.name().into()))
+            .into(),
         Request::ElectLeaders(_) => m::ElectLeadersResponse::default().with_error_code(code).into(),
         Request::AlterPartitionReassignments(_) => m::AlterPartitionReassignmentsResponse::default()
             .with_error_code(code)

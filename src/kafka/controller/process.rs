@@ -8,6 +8,8 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use kafka_protocol::messages::EnvelopeResponse;
+
 use super::active::ActiveController;
 use super::image::ClusterImage;
 use super::not_controller;
@@ -16,6 +18,7 @@ use super::topics::Cause;
 use crate::kafka::api_versions;
 use crate::kafka::config::{BrokerConfig, Features};
 use crate::kafka::effects::{Effect, Effects, Input, RequestId};
+use crate::kafka::envelope;
 use crate::kafka::event::{ChangeReason, Event};
 use crate::kafka::protocol::metadata_records::MetadataRecord;
 use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
@@ -188,6 +191,9 @@ impl Controller {
         if self.with_raft(fx, |raft, fx| raft.on_request(now, id, &request, fx)) {
             return;
         }
+        if let Some(response) = self.describe_quorum_for_client(now, &request) {
+            return fx.respond(id, response);
+        }
         let response = match &mut self.active {
             Some(active) => active.answer(now, &request, fx),
             None => not_controller::refuse(&request, ErrorCode::NotController),
@@ -197,6 +203,17 @@ impl Controller {
         // Even an answer that changed nothing may rest on records that are not committed.
         let end = self.decisions.back().map_or(Offset::ZERO, |decision| decision.end);
         self.waiting.push_back(Waiting { end, id, request, response });
+    }
+
+    /// A client's DescribeQuorum in a broker's envelope: the quorum answers it, and nothing has to be committed for that.
+    fn describe_quorum_for_client(&self, now: Time, request: &Request) -> Option<EnvelopeResponse> {
+        let Request::Envelope(request) = request else { return None };
+        self.active.as_ref()?;
+        let (inner, correlation) = envelope::open(request.request_data.clone()).ok()?;
+        let Request::DescribeQuorum(inner) = inner else { return None };
+        let response = self.raft.describe_quorum(now, &inner).into();
+        let data = envelope::seal_response(&response, correlation).ok()?;
+        Some(EnvelopeResponse::default().with_response_data(Some(data)))
     }
 
     fn check_sessions(&mut self, now: Time, fx: &mut Effects<ControllerTimer>) {
@@ -365,6 +382,7 @@ const CONTROLLER_APIS: &[ApiKey] = &[
     ApiKey::Vote,
     ApiKey::BeginQuorumEpoch,
     ApiKey::EndQuorumEpoch,
+    ApiKey::DescribeQuorum,
     ApiKey::AlterPartition,
     ApiKey::Envelope,
     ApiKey::FetchSnapshot,

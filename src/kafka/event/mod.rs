@@ -10,6 +10,7 @@ mod reason;
 use super::controller::configs::Resource;
 use super::log::Contents;
 use super::protocol::{ApiKey, ErrorCode};
+use super::raft::QuorumStatus;
 use super::types::{
     BrokerEpoch, BrokerId, ClientName, ControllerId, Generation, GroupId, LeaderEpoch, MemberId, NodeId,
     Offset, PartitionEpoch, ProducerEpoch, ProducerId, Topic, TopicPartition,
@@ -133,6 +134,10 @@ pub enum Event {
     MetadataLogCleaned {
         node: NodeId,
         start_offset: Offset,
+    },
+    /// What an administrator was told of the controllers' quorum.
+    QuorumDescribed {
+        status: QuorumStatus,
     },
     /// What an administrator was told of a resource's own configs.
     ConfigsDescribed {

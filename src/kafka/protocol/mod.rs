@@ -113,6 +113,7 @@ apis! {
     Vote = 52, version 2: VoteRequest -> VoteResponse;
     BeginQuorumEpoch = 53, version 1: BeginQuorumEpochRequest -> BeginQuorumEpochResponse;
     EndQuorumEpoch = 54, version 1: EndQuorumEpochRequest -> EndQuorumEpochResponse;
+    DescribeQuorum = 55, version 2: DescribeQuorumRequest -> DescribeQuorumResponse;
     AlterPartition = 56, version 3: AlterPartitionRequest -> AlterPartitionResponse;
     Envelope = 58, version 0: EnvelopeRequest -> EnvelopeResponse;
     FetchSnapshot = 59, version 1: FetchSnapshotRequest -> FetchSnapshotResponse;

@@ -22,6 +22,13 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// The leader is always where its log ends.
+    pub(super) fn of_leader(now: Time, end_offset: Offset) -> Progress {
+        let mut progress = Progress::default();
+        progress.note(now, end_offset, end_offset);
+        progress
+    }
+
     fn note(&mut self, now: Time, end_offset: Offset, leader_end: Offset) {
         if end_offset >= leader_end {
             self.last_caught_up = Some(now);

@@ -30,7 +30,7 @@ pub struct Outcome {
     pub epoch: LeaderEpoch,
 }
 
-fn topic_name() -> m::TopicName {
+pub(super) fn topic_name() -> m::TopicName {
     m::TopicName(TOPIC.into())
 }
 

@@ -6,6 +6,7 @@
 //! **Invariant:** an epoch has at most one leader, and what is below a replica's high watermark never changes.
 
 mod client;
+mod describe;
 mod leader;
 mod log;
 mod messages;
@@ -16,6 +17,7 @@ mod state;
 mod transitions;
 
 pub use client::{RaftClient, RaftDisk, RaftSetup, RaftTimer};
+pub use describe::{QuorumStatus, ReplicaStatus, describe_quorum_request, quorum_error, quorum_status};
 pub use leader::Progress;
 pub use log::{METADATA_TOPIC_ID, MetadataLog, Next};
 pub use snapshot::{Snapshot, SnapshotId};

@@ -37,6 +37,7 @@ impl RaftClient {
                 fx.respond(id, response);
             }
             Request::Fetch(request) => self.on_fetch(now, id, request, fx),
+            Request::DescribeQuorum(request) => fx.respond(id, self.describe_quorum(now, request)),
             Request::FetchSnapshot(request) => {
                 let response = self.on_fetch_snapshot(now, request);
                 self.arm(fx);

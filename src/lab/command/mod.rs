@@ -14,6 +14,7 @@
 //! set broker 2 message.max.bytes=100000         unset broker 2 message.max.bytes
 //! set cluster min.insync.replicas=2             unset cluster message.max.bytes
 //! describe topic NAME                describe broker 2             describe cluster
+//! describe quorum
 //! ```
 //!
 //! A client may be added with less than that; [`Written`] then holds what was said and [`Clients`] completes it.

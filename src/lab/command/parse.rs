@@ -62,7 +62,7 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
         "cancel" => cancel(&mut words)?.into(),
         "set" => set(&mut words)?.into(),
         "unset" => unset(&mut words)?.into(),
-        "describe" => Command::Describe(resource(&mut words)?).into(),
+        "describe" => describe(&mut words)?.into(),
         other => {
             let reason = format!("{other} is no command{}", suggestion(other, VERBS));
             return Err(CommandError::new(verb.column, reason));
@@ -307,9 +307,19 @@ fn partition(words: &mut Words) -> Result<TopicPartition, CommandError> {
     }
 }
 
+fn describe(words: &mut Words) -> Result<Command, CommandError> {
+    let what = one_of(words, &["topic", "broker", "cluster", "quorum"])?;
+    Ok(if what == "quorum" { Command::DescribeQuorum } else { Command::Describe(owner(what, words)?) })
+}
+
 /// What configs belong to: `topic orders`, `broker 2` or `cluster`.
 fn resource(words: &mut Words) -> Result<Resource, CommandError> {
-    Ok(match one_of(words, &["topic", "broker", "cluster"])? {
+    let kind = one_of(words, &["topic", "broker", "cluster"])?;
+    owner(kind, words)
+}
+
+fn owner(kind: &str, words: &mut Words) -> Result<Resource, CommandError> {
+    Ok(match kind {
         "topic" => Resource::Topic(topic(words)?),
         "broker" => Resource::Broker(Some(BrokerId(words.id("a broker id")?))),
         _ => Resource::Broker(None),

@@ -69,6 +69,7 @@ pub fn print(command: &Command) -> String {
             format!("unset {} {}", owner(*broker), quote(key))
         }
         Command::Describe(Resource::Topic(topic)) => format!("describe topic {}", quote(topic.as_str())),
+        Command::DescribeQuorum => "describe quorum".to_owned(),
         Command::Describe(Resource::Broker(broker)) => format!("describe {}", owner(*broker)),
     }
 }

@@ -116,6 +116,7 @@ fn every_command_has_one_text_form() {
     check("describe topic orders", Command::Describe(Resource::Topic("orders".into())));
     check("describe broker 2", Command::Describe(Resource::Broker(Some(BrokerId(2)))));
     check("describe cluster", Command::Describe(Resource::Broker(None)));
+    check("describe quorum", Command::DescribeQuorum);
     check(
         "add producer checkout-api to orders rate 12/s keys \"cart-{0..7}\" acks=1 linger.ms=20",
         Command::AddProducer(producer("checkout-api", "orders")),
@@ -206,7 +207,7 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
         "set broker min.insync.replicas=2",
         "column 12: expected a broker id; quote a name that has an =",
     );
-    check_refused("describe", "column 9: expected topic, broker, cluster");
+    check_refused("describe", "column 9: expected topic, broker, cluster, quorum");
 }
 
 #[test]
@@ -403,6 +404,7 @@ mod properties {
                 }
             ),
             topic().prop_map(|topic| Command::Describe(Resource::Topic(topic))),
+            Just(Command::DescribeQuorum),
             option::of(0..=i32::MAX)
                 .prop_map(|broker| Command::Describe(Resource::Broker(broker.map(BrokerId)))),
         ];

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use super::{Sentence, Subject, Tone};
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::event::{Act, Event};
+use crate::kafka::raft::{QuorumStatus, ReplicaStatus};
 use crate::kafka::time::Time;
-use crate::kafka::types::{ClientName, GroupId, NodeId};
+use crate::kafka::types::{ClientName, GroupId, NodeId, Offset};
 use crate::lab::words::{count, duration};
 
 /// The names of client processes; events name nodes.
@@ -210,6 +211,22 @@ pub(super) fn tell(processes: &Processes, time: Time, event: &Event) -> Option<S
                 None => format!("topic {topic}: {key} is back at its default"),
             };
             Sentence::new(time, Tone::Info, Subject::Topic(topic.clone()), title).rules(&["R-LOG-53"])
+        }
+        Event::QuorumDescribed { status } => {
+            let QuorumStatus { leader, epoch, high_watermark, .. } = status;
+            let title = format!(
+                "controller {leader} leads in epoch {epoch}; the metadata log is committed below {high_watermark}"
+            );
+            let replica = |of: &ReplicaStatus| match of.log_end_offset {
+                Offset::UNKNOWN => format!("{} has not fetched", of.node),
+                end => format!("{} ends at {end}", of.node),
+            };
+            let replicas: Vec<String> = status.voters.iter().chain(&status.observers).map(replica).collect();
+            let lag = count(status.max_follower_lag(), "record");
+            let detail = format!("The slowest voter lacks {lag}. {}.", replicas.join(", "));
+            Sentence::new(time, Tone::Info, Subject::Controller(*leader), title)
+                .detail(&detail)
+                .rules(&["R-CTRL-5"])
         }
         Event::ConfigsDescribed { resource, configs } => {
             let (subject, whose) = match resource {

@@ -143,7 +143,8 @@ impl Narrator {
             | Event::TopicDeleted { .. }
             | Event::ConfigChanged { .. }
             | Event::BrokerConfigChanged { .. }
-            | Event::ConfigsDescribed { .. } => cluster::tell(&self.processes, time, event),
+            | Event::ConfigsDescribed { .. }
+            | Event::QuorumDescribed { .. } => cluster::tell(&self.processes, time, event),
 
             Event::LeaderElected { .. }
             | Event::ReplicasChanged { .. }

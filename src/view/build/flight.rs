@@ -84,6 +84,7 @@ fn kind(api: ApiKey) -> FlightKind {
         | ApiKey::ApiVersions
         | ApiKey::InitProducerId
         | ApiKey::DescribeConfigs
+        | ApiKey::DescribeQuorum
         | ApiKey::FetchSnapshot
         | ApiKey::ListPartitionReassignments
         | ApiKey::Envelope

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::kafka::controller::configs::Resource;
+use crate::kafka::raft::{QuorumStatus, ReplicaStatus};
 
 #[test]
 fn a_broker_dies_is_fenced_and_its_leaders_move() {
@@ -219,6 +220,24 @@ fn a_link_between_a_client_and_a_broker_is_told_by_the_clients_name() {
                 Good
         "#]],
     );
+}
+
+#[test]
+fn the_quorum_is_described() {
+    let replica = |node: NodeId, end: i64| ReplicaStatus {
+        node,
+        log_end_offset: Offset(end),
+        last_fetch_ms: (end >= 0).then_some(5),
+        last_caught_up_ms: (end >= 0).then_some(5),
+    };
+    let voters = [(101, 40), (102, -1)].map(|(id, end)| replica(ControllerId(id).into(), end)).to_vec();
+    let observers = vec![replica(BrokerId(1).into(), 39)];
+    let status =
+        QuorumStatus { leader: ControllerId(101), epoch: 3, high_watermark: Offset(39), voters, observers };
+    check(&[(1, Event::QuorumDescribed { status })], expect![[r#"
+        00:00.001  controller 101 leads in epoch 3; the metadata log is committed below 39 (R-CTRL-5)
+            Info: The slowest voter lacks 41 records. controller 101 ends at 40, controller 102 has not fetched, broker 1 ends at 39.
+    "#]]);
 }
 
 #[test]
