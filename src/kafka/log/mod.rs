@@ -102,6 +102,12 @@ impl Log {
         self.segments.iter()
     }
 
+    /// The first offset of the segment in which `offset` is, or will be.
+    pub fn segment_base(&self, offset: Offset) -> Offset {
+        let segment = self.segments.floor(offset).map(|(segment, _)| segment.base_offset());
+        segment.unwrap_or(self.segments.first_base_offset())
+    }
+
     /// What a follower reports as its last fetched epoch (R-REPL-6).
     pub fn latest_epoch(&self) -> Option<LeaderEpoch> {
         self.leader_epochs.latest().map(|entry| entry.epoch)

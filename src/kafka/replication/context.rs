@@ -317,8 +317,9 @@ fn wake(
     {
         leader.acknowledge(session.last_fetch_at, follower, wanted, end, epoch);
     }
+    let segment = partition.log.segment_base(wanted.fetch_offset);
     for operation in &session.parked {
-        purgatory.watch(*operation, &partition.tp);
+        purgatory.watch(*operation, &partition.tp, key, segment);
     }
 }
 

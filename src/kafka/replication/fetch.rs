@@ -4,6 +4,8 @@
 //! (R-REPL-7 to 16, R-CONS-2, R-LOG-25 to 27). What a request asks for and what its answer tells depends on its session:
 //! [`context`](super::context).
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use kafka_protocol::messages::FetchRequest;
 use kafka_protocol::messages::fetch_response::{EpochEndOffset, PartitionData};
@@ -114,11 +116,18 @@ impl ReplicaManager {
             && !wants_nothing
             && bytes < params.min_bytes
             && !reads.iter().any(Read::is_urgent)
-            && !self.is_fetch_ready(reads.iter().map(|read| &read.asked), params, step.image);
-        let parked = DelayedFetch { request: id, fetch: fetch.clone(), context, unknown, since: step.now };
+            && !self.is_fetch_ready(reads.iter().map(|read| &read.asked), &BTreeMap::new(), params, step.image);
+        let segments = BTreeMap::new();
+        let mut parked =
+            DelayedFetch { request: id, fetch: fetch.clone(), context, unknown, segments, since: step.now };
         if !waits {
             reads.extend_from_slice(&parked.unknown);
             return self.answer_fetch(&parked, reads, step);
+        }
+        for Asked { key, tp, wanted } in reads.iter().map(|read| &read.asked) {
+            let partition = tp.as_ref().and_then(|tp| self.partitions.get(tp));
+            let segment = partition.map(|partition| partition.log.segment_base(wanted.fetch_offset));
+            parked.segments.extend(segment.map(|segment| (*key, segment)));
         }
         let watched = reads.into_iter().filter_map(|read| read.asked.tp).collect();
         let deadline = step.now.plus_ms(fetch.max_wait_ms.into());
@@ -210,7 +219,7 @@ impl ReplicaManager {
         let Some(Operation::Fetch(parked)) = self.purgatory.get(id) else { return };
         let params = Params::of(&parked.fetch, &self.config);
         let asked = self.asked_again(parked);
-        if !self.is_fetch_ready(asked.iter(), params, step.image) {
+        if !self.is_fetch_ready(asked.iter(), &parked.segments, params, step.image) {
             return;
         }
         if let Some(Operation::Fetch(parked)) = self.purgatory.remove(id) {
@@ -220,16 +229,17 @@ impl ReplicaManager {
     }
 
     /// R-REPL-16: enough bytes below the bound, a divergence, or another leader; a mere advance of the high watermark
-    /// does not wake a follower. A reader that is past its bound does not wait: `DelayedFetch` takes the log for one
-    /// that was truncated.
+    /// does not wake a follower. Of each partition no more counts than the reader takes of it; one that is past its
+    /// bound, or whose bound is in a later segment, is not waited for. `segments` as in [`DelayedFetch`].
     fn is_fetch_ready<'a>(
         &self,
         asked: impl Iterator<Item = &'a Asked>,
+        segments: &BTreeMap<PartitionKey, Offset>,
         params: Params,
         image: &ClusterImage,
     ) -> bool {
         let mut bytes = 0;
-        for Asked { tp, wanted, .. } in asked {
+        for Asked { key, tp, wanted } in asked {
             let Some(tp) = tp else { return true };
             let Ok(partition) = self.find(tp, image) else { return true };
             let (offset, bound) = (wanted.fetch_offset, params.reader.bound(partition));
@@ -240,13 +250,16 @@ impl ReplicaManager {
                 return true;
             }
             if offset < bound {
-                bytes += readable_bytes(partition, offset, bound, params.min_bytes);
-            }
-            if bytes >= params.min_bytes {
-                return true;
+                let log = &partition.log;
+                let segment = segments.get(key).copied().unwrap_or_else(|| log.segment_base(offset));
+                if segment < log.segment_base(bound) {
+                    return true;
+                }
+                let most = i64::from(wanted.max_bytes);
+                bytes += readable_bytes(partition, offset, bound, params.min_bytes).min(most);
             }
         }
-        false
+        bytes >= params.min_bytes
     }
 
     /// Answers a fetch that was parked and has left the purgatory, with what there is now.

@@ -42,7 +42,7 @@ impl ReplicaManager {
         let partition =
             self.find(&tp, image).and_then(|partition| partition.check_leader(epoch).map(|_| partition));
         let found = partition.and_then(|partition| match wanted.timestamp {
-            LATEST if is_replica => Ok(at(partition, partition.log.log_end_offset())),
+            LATEST if is_replica => Ok((-1, partition.log.log_end_offset(), partition.leader_epoch)),
             timestamp => offset_for(partition, timestamp),
         });
         let (error, (timestamp, offset, leader_epoch)) = match found {
@@ -61,19 +61,31 @@ impl ReplicaManager {
 pub(super) const LATEST: i64 = -1;
 pub(super) const EARLIEST: i64 = -2;
 const MAX_TIMESTAMP: i64 = -3;
+/// Where the log on this broker's disk starts: without tiered storage, the log.
+const EARLIEST_LOCAL: i64 = -4;
+/// The last offset in tiered storage.
+const LATEST_TIERED: i64 = -5;
+/// The first offset that is not in tiered storage yet.
+const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
-fn at(partition: &Partition, offset: Offset) -> (i64, Offset, LeaderEpoch) {
-    let log = &partition.log;
-    let epoch = log.leader_epochs().epoch_at(offset).or(log.latest_epoch()).unwrap_or(LeaderEpoch::NONE);
-    (-1, offset, epoch)
+/// The log start with the epoch that is known there.
+fn earliest(partition: &Partition) -> (i64, Offset, LeaderEpoch) {
+    let log_start = partition.log.log_start_offset();
+    let first = partition.log.leader_epochs().entries().first();
+    let epoch = first.filter(|entry| entry.start_offset <= log_start).map(|entry| entry.epoch);
+    (-1, log_start, epoch.unwrap_or(LeaderEpoch::NONE))
 }
 
 /// R-LOG-28, 29: (timestamp, offset, leader epoch) of a consumer's look-up.
 fn offset_for(partition: &Partition, timestamp: i64) -> Result<(i64, Offset, LeaderEpoch), ErrorCode> {
     let log = &partition.log;
     let none = (-1, Offset::UNKNOWN, LeaderEpoch::NONE);
-    if timestamp == EARLIEST {
-        return Ok(at(partition, log.log_start_offset()));
+    match timestamp {
+        EARLIEST | EARLIEST_LOCAL => return Ok(earliest(partition)),
+        // Nothing is in tiered storage, and nothing waits to be.
+        LATEST_TIERED | EARLIEST_PENDING_UPLOAD => return Ok(none),
+        ..EARLIEST_PENDING_UPLOAD => return Err(ErrorCode::UnsupportedVersion),
+        _ => {}
     }
     let leader = partition.leader().ok_or(ErrorCode::NotLeaderOrFollower)?;
     let lags = log.high_watermark() < leader.epoch_start_offset;
@@ -81,7 +93,7 @@ fn offset_for(partition: &Partition, timestamp: i64) -> Result<(i64, Offset, Lea
         return if lags {
             Err(ErrorCode::OffsetNotAvailable)
         } else {
-            Ok(at(partition, log.high_watermark()))
+            Ok((-1, log.high_watermark(), partition.leader_epoch))
         };
     }
     let found = match timestamp {
@@ -158,5 +170,17 @@ mod tests {
         check("there is none", 2, 2500, Ok(-1));
         check("R-LOG-28: the record of the greatest timestamp", 2, MAX_TIMESTAMP, Ok(1));
         check("which may not be committed yet", 1, MAX_TIMESTAMP, not_available);
+        check("without tiered storage the log is on the disk", 1, EARLIEST_LOCAL, Ok(0));
+        check("nothing is in tiered storage", 1, LATEST_TIERED, Ok(-1));
+        check("and nothing waits to be", 1, EARLIEST_PENDING_UPLOAD, Ok(-1));
+        check("no other moment has a name", 1, -7, Err(ErrorCode::UnsupportedVersion));
+    }
+
+    #[test]
+    fn the_end_is_told_with_the_leader_s_epoch_and_the_start_with_that_of_its_record_r_log_28() {
+        let epoch = |timestamp| offset_for(&new_leader(2), timestamp).map(|(.., epoch)| epoch.0);
+        assert_eq!(epoch(LATEST), Ok(1));
+        assert_eq!((epoch(EARLIEST), epoch(EARLIEST_LOCAL)), (Ok(0), Ok(0)));
+        assert_eq!((epoch(LATEST_TIERED), epoch(EARLIEST_PENDING_UPLOAD)), (Ok(-1), Ok(-1)));
     }
 }

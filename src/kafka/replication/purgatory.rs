@@ -11,6 +11,7 @@ use kafka_protocol::messages::{DeleteRecordsResponse, FetchRequest, ProduceRespo
 
 use super::context::FetchContext;
 use super::fetch::Read;
+use super::session::PartitionKey;
 use crate::kafka::effects::RequestId;
 use crate::kafka::protocol::Request;
 use crate::kafka::time::Time;
@@ -60,6 +61,8 @@ pub struct DelayedFetch {
     pub context: FetchContext,
     /// The answers about partitions that nobody knew when the request came.
     pub(super) unknown: Vec<Read>,
+    /// Of each partition that has something to come, the segment in which its offset was when the request came.
+    pub(super) segments: BTreeMap<PartitionKey, Offset>,
     /// When it came.
     pub since: Time,
 }
@@ -124,9 +127,18 @@ impl Purgatory {
         id
     }
 
-    /// An operation that waits depends on this partition too.
-    pub fn watch(&mut self, id: OperationId, tp: &TopicPartition) {
+    /// A fetch that waits depends on this partition too, of which it wants what follows in the segment at `segment`.
+    pub(super) fn watch(
+        &mut self,
+        id: OperationId,
+        tp: &TopicPartition,
+        key: PartitionKey,
+        segment: Offset,
+    ) {
         let Some(waiting) = self.operations.get_mut(&id) else { return };
+        if let Operation::Fetch(fetch) = &mut waiting.operation {
+            fetch.segments.entry(key).or_insert(segment);
+        }
         if self.watchers.entry(tp.clone()).or_default().insert(id) {
             waiting.watched.push(tp.clone());
         }

@@ -2,6 +2,7 @@
 
 mod requests;
 mod sessions;
+mod waiting;
 
 use std::rc::Rc;
 

@@ -6,11 +6,11 @@ use kafka_protocol::messages::{FetchRequest, FetchResponse};
 use super::*;
 use crate::kafka::config::BrokerConfig;
 
-const FOLLOWER: i32 = 2;
+pub(super) const FOLLOWER: i32 = 2;
 const CONSUMER: i32 = -1;
 
 /// A request of `replica` in epoch `epoch` of a session, for partitions of t by number and offset.
-fn fetch(replica: i32, (session, epoch): (i32, i32), partitions: &[(i32, i64)]) -> FetchRequest {
+pub(super) fn fetch(replica: i32, (session, epoch): (i32, i32), partitions: &[(i32, i64)]) -> FetchRequest {
     let asked = partitions.iter().map(|&(partition, offset)| {
         FetchPartition::default()
             .with_partition(partition)
@@ -33,7 +33,7 @@ fn fetch(replica: i32, (session, epoch): (i32, i32), partitions: &[(i32, i64)]) 
         .with_topics(if partitions.is_empty() { Vec::new() } else { vec![topic] })
 }
 
-fn fetch_answers(effects: &[Effect<BrokerTimer>]) -> Vec<&FetchResponse> {
+pub(super) fn fetch_answers(effects: &[Effect<BrokerTimer>]) -> Vec<&FetchResponse> {
     fn answer(effect: &Effect<BrokerTimer>) -> Option<&FetchResponse> {
         let Effect::Respond { response, .. } = effect else { return None };
         match &**response {
@@ -69,7 +69,7 @@ impl Bench {
     }
 
     /// The session that a full request for these partitions opens.
-    fn open(&mut self, replica: i32, partitions: &[(i32, i64)]) -> i32 {
+    pub(super) fn open(&mut self, replica: i32, partitions: &[(i32, i64)]) -> i32 {
         let (error, session, _) = self.fetched(fetch(replica, (0, 0), partitions));
         assert!(error.is_ok() && session > 0, "a session is opened");
         session
