@@ -50,6 +50,7 @@ pub struct Metadata {
     wanted: BTreeSet<Topic>,
     topics: Rc<BTreeMap<Topic, TopicMetadata>>,
     last_seen_epochs: BTreeMap<TopicPartition, LeaderEpoch>,
+    update_version: u32,
     refresh: Refresh,
 }
 
@@ -89,6 +90,7 @@ impl Metadata {
             wanted: BTreeSet::new(),
             topics: Rc::default(),
             last_seen_epochs: BTreeMap::new(),
+            update_version: 0,
             refresh: Refresh {
                 requested: true,
                 in_progress: None,
@@ -219,6 +221,7 @@ impl Metadata {
         if now >= self.expires_at() {
             self.refresh.equivalent_answers = 0;
         }
+        self.update_version += 1;
         self.refresh.requested = asked_version != Some(self.refresh.wanted_version);
         self.refresh.last_success = Some(now);
         self.refresh.wanting_since = None;
@@ -329,6 +332,7 @@ impl Metadata {
             known.leader_epoch = leader_epoch;
         }
         self.last_seen_epochs.insert(tp.clone(), leader_epoch);
+        self.update_version += 1;
         true
     }
 
@@ -341,6 +345,11 @@ impl Metadata {
             *seen = leader_epoch;
             self.refresh.requested = true;
         }
+    }
+
+    /// Raised by each answer, and by each leader that was learned otherwise.
+    pub fn update_version(&self) -> u32 {
+        self.update_version
     }
 
     pub fn nodes(&self) -> &BTreeSet<BrokerId> {

@@ -21,6 +21,7 @@ mod fetching;
 mod groups;
 mod lifecycle;
 mod live;
+mod positions;
 mod quorum;
 mod quorum_storm;
 mod quorum_vector;

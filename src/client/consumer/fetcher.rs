@@ -103,13 +103,13 @@ impl Consumer {
     fn fetches_due(&mut self, now: Time) -> BTreeMap<BrokerId, Vec<Fetch>> {
         let buffered: BTreeSet<&TopicPartition> = self.fetcher.buffer.iter().map(|f| &f.tp).collect();
         let fetchable = buffered.iter().filter(|tp| self.subscription.is_fetchable(tp));
-        let undrained: BTreeSet<BrokerId> =
-            fetchable.filter_map(|tp| Some(self.metadata.leader(tp)?.0)).collect();
+        let source = |tp: &&TopicPartition| Some(self.subscription.owned().get(*tp)?.leader?.0);
+        let undrained: BTreeSet<BrokerId> = fetchable.filter_map(source).collect();
         let mut due: BTreeMap<BrokerId, Vec<Fetch>> = BTreeMap::new();
         let mut leader_missing = false;
-        for (tp, position) in self.subscription.fetchable().filter(|(tp, _)| !buffered.contains(tp)) {
+        for (tp, owned, position) in self.subscription.fetchable().filter(|(tp, ..)| !buffered.contains(tp)) {
             let topic = self.metadata.topic(&tp.topic);
-            let (Some((leader, leader_epoch)), Some(topic)) = (self.metadata.leader(tp), topic) else {
+            let (Some((leader, leader_epoch)), Some(topic)) = (owned.leader, topic) else {
                 leader_missing = true;
                 continue;
             };

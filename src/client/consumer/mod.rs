@@ -3,8 +3,6 @@
 //! Two threads, as in Kafka: the application's runs the program's lines, and what poll() does it does only there; the
 //! background thread sends heartbeats. Answers are taken in when they arrive, as both threads poll the network.
 //!
-//! Not modelled: positions are not validated against leader epochs after a leader change (R-CONS-32).
-//!
 //! **Invariant:** the application's thread is in one line at a time; nothing is committed, given up or returned outside
 //! poll(), commitSync() and close().
 
@@ -21,6 +19,7 @@ mod rebalance;
 mod requests;
 mod spec;
 mod subscription;
+mod validation;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -87,6 +86,10 @@ pub struct Consumer {
     commits: Commits,
     committed_lookup: CommittedLookup,
     fetcher: Fetcher,
+    /// The metadata with which positions were last compared.
+    validated_version: u32,
+    /// What the next poll() throws as a log was cut.
+    validation_error: Option<ErrorCode>,
     /// close() is called instead of the next poll().
     close_requested: bool,
     metadata_due: Option<Time>,
@@ -125,6 +128,8 @@ impl Consumer {
             commits: Commits::new(),
             committed_lookup: CommittedLookup::new(),
             fetcher: Fetcher::default(),
+            validated_version: 0,
+            validation_error: None,
             close_requested: false,
             metadata_due: None,
             armed: (None, None),
@@ -221,7 +226,7 @@ impl Consumer {
             if progress == Progress::Ready {
                 progress = self.update_positions(now, fx);
             }
-            if progress == Progress::Blocked && !expired {
+            if !self.is_polling() || (progress == Progress::Blocked && !expired) {
                 return None;
             }
             let collected = match self.collect(fx) {
@@ -391,6 +396,9 @@ impl Consumer {
             }
             Call::OffsetFetch { attempt } => self.offset_fetch_failed(now, attempt),
             Call::ListOffsets(asked) => asked.iter().for_each(|(tp, _)| self.reset_failed(now, tp)),
+            Call::OffsetForLeaderEpoch(asked) => {
+                asked.iter().for_each(|validation| self.validation_failed(now, &validation.tp));
+            }
             Call::Fetch { broker } => self.fetcher.fetch_lost(broker),
             Call::CloseFetchSession => self.on_session_closed(),
         }
@@ -424,6 +432,9 @@ impl Consumer {
             }
             (Call::ListOffsets(asked), Response::ListOffsets(answer)) => {
                 self.on_list_offsets(now, &asked, answer, fx);
+            }
+            (Call::OffsetForLeaderEpoch(asked), Response::OffsetForLeaderEpoch(answer)) => {
+                self.on_offsets_for_leader_epoch(now, &asked, answer, fx);
             }
             (Call::Fetch { broker }, Response::Fetch(answer)) => self.on_fetch(broker, answer),
             (Call::CloseFetchSession, Response::Fetch(_)) => self.on_session_closed(),
@@ -492,7 +503,7 @@ impl Consumer {
             _ => (None, None),
         };
         let lookup = Some(self.committed_lookup.retry_at());
-        let reset = self.subscription.next_reset_retry(now);
+        let reset = self.subscription.next_retry(now);
         [interval, join, commit, commit_until, lookup, reset].into_iter().flatten()
     }
 }

@@ -54,11 +54,15 @@ impl CommittedLookup {
 
 const READ_UNCOMMITTED: i8 = 0;
 /// The replica id of requests that are a consumer's.
-const CONSUMER: WireBrokerId = WireBrokerId(-1);
+pub(super) const CONSUMER: WireBrokerId = WireBrokerId(-1);
 
 impl Consumer {
     /// Gives each owned partition a position, or asks for one. Committed offsets block poll(), resets do not.
     pub(super) fn update_positions(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) -> Progress {
+        if let Err(error) = self.validate_positions(now, fx) {
+            self.fail(now, error, fx);
+            return Progress::Blocked;
+        }
         let initializing = self.subscription.initializing();
         if initializing.is_empty() {
             self.send_resets(now, fx);
@@ -170,7 +174,8 @@ impl Consumer {
         source: PositionSource,
         fx: &mut Effects<ConsumerTimer>,
     ) {
-        self.subscription.set_position(tp, position);
+        let epoch_known = self.metadata.leader_epoch(tp).is_some();
+        self.subscription.seek_unvalidated(tp, position, self.metadata.leader(tp), epoch_known);
         fx.event(Event::PositionSet {
             client: self.spec.name.clone(),
             tp: tp.clone(),
@@ -266,7 +271,7 @@ impl Consumer {
     }
 }
 
-fn by_topic<'a, T>(
+pub(super) fn by_topic<'a, T>(
     partitions: impl IntoIterator<Item = (&'a TopicPartition, T)>,
 ) -> BTreeMap<&'a Topic, Vec<T>> {
     let mut topics: BTreeMap<&Topic, Vec<T>> = BTreeMap::new();

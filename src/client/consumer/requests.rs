@@ -10,6 +10,7 @@ use super::ConsumerTimer;
 use super::commits::CommitCall;
 use super::config::OffsetReset;
 use super::membership::Identity;
+use super::subscription::Validation;
 use crate::kafka::effects::{Channel, Effects, Input, Peer};
 use crate::kafka::network_client::{NetworkClient, NetworkEvent};
 use crate::kafka::protocol::Request;
@@ -28,6 +29,7 @@ pub(super) enum Call {
     OffsetCommit(Rc<CommitCall>),
     OffsetFetch { attempt: i32 },
     ListOffsets(Rc<[(TopicPartition, OffsetReset)]>),
+    OffsetForLeaderEpoch(Rc<[Validation]>),
     Fetch { broker: BrokerId },
     CloseFetchSession,
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::config::OffsetReset;
 use crate::kafka::time::Time;
-use crate::kafka::types::{LeaderEpoch, Offset, TopicPartition};
+use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, TopicPartition};
 
 /// Where a consumer is in one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,12 +28,20 @@ pub enum FetchState {
         retry_at: Time,
     },
     Fetching(Position),
+    /// The leader is being asked whether its log still holds what is before the position, again from `retry_at` on
+    /// (R-CONS-32). Meanwhile it is neither fetched nor committed.
+    AwaitValidation {
+        position: Position,
+        retry_at: Time,
+    },
 }
 
 /// One owned partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Owned {
     pub state: FetchState,
+    /// The leader that the position was, or is to be, validated against, and its epoch.
+    pub leader: Option<(BrokerId, LeaderEpoch)>,
     /// It is about to be given up: nothing more is returned or fetched.
     pub pending_revocation: bool,
     /// As this consumer last read or confirmed it.
@@ -46,6 +54,7 @@ pub struct Owned {
 impl Owned {
     const NEW: Owned = Owned {
         state: FetchState::Initializing,
+        leader: None,
         pending_revocation: false,
         committed: None,
         high_watermark: None,
@@ -54,15 +63,40 @@ impl Owned {
 
     pub fn position(&self) -> Option<Position> {
         match self.state {
-            FetchState::Fetching(position) => Some(position),
+            FetchState::Fetching(position) | FetchState::AwaitValidation { position, .. } => Some(position),
             FetchState::Initializing | FetchState::AwaitReset { .. } => None,
         }
+    }
+
+    /// The position, unless it waits for its validation.
+    pub fn valid_position(&self) -> Option<Position> {
+        match self.state {
+            FetchState::Fetching(position) => Some(position),
+            _ => None,
+        }
+    }
+
+    /// `validatePosition`: to be asked for if the epochs of the position and of the leader are known.
+    fn validate(&mut self, position: Position, leader_epoch_known: bool) {
+        self.state = match position.epoch != LeaderEpoch::NONE && leader_epoch_known {
+            true => FetchState::AwaitValidation { position, retry_at: Time::ZERO },
+            false => FetchState::Fetching(position),
+        };
     }
 
     /// High watermark less position, as the client's `records-lag` (R-OBS-9).
     pub fn lag(&self) -> Option<i64> {
         Some((self.high_watermark? - self.position()?.offset).max(0))
     }
+}
+
+/// A position of which a leader is asked whether its log holds what is before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Validation {
+    pub tp: TopicPartition,
+    pub position: Position,
+    pub leader: BrokerId,
+    pub leader_epoch: LeaderEpoch,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -103,6 +137,45 @@ impl SubscriptionState {
         }
     }
 
+    /// A position that is not from a leader's answer (`seekUnvalidated`), and who leads now, if that is known.
+    pub(super) fn seek_unvalidated(
+        &mut self,
+        tp: &TopicPartition,
+        position: Position,
+        leader: Option<(BrokerId, LeaderEpoch)>,
+        leader_epoch_known: bool,
+    ) {
+        if let Some(owned) = self.owned.get_mut(tp) {
+            owned.leader = leader;
+            owned.validate(position, leader_epoch_known);
+        }
+    }
+
+    /// Another leader, or the same in another epoch, has to confirm the position (`maybeValidatePosition`).
+    pub(super) fn maybe_validate(&mut self, tp: &TopicPartition, leader: Option<(BrokerId, LeaderEpoch)>) {
+        let Some(owned) = self.owned.get_mut(tp) else { return };
+        if let Some(position) = owned.position()
+            && leader.is_some()
+            && owned.leader != leader
+        {
+            owned.leader = leader;
+            owned.validate(position, true);
+        }
+    }
+
+    /// Positions that wait for their validation and may be asked about now, with the leader to be asked.
+    pub(super) fn to_validate(&self, now: Time) -> Vec<Validation> {
+        let due = |(tp, owned): (&TopicPartition, &Owned)| match (owned.state, owned.leader) {
+            (FetchState::AwaitValidation { position, retry_at }, Some((leader, leader_epoch)))
+                if retry_at <= now =>
+            {
+                Some(Validation { tp: tp.clone(), position, leader, leader_epoch })
+            }
+            _ => None,
+        };
+        self.owned.iter().filter_map(due).collect()
+    }
+
     /// Asks for a new position by `strategy` (R-CONS-13).
     pub(super) fn reset(&mut self, tp: &TopicPartition, strategy: OffsetReset) {
         if let Some(owned) = self.owned.get_mut(tp) {
@@ -135,10 +208,22 @@ impl SubscriptionState {
         }
     }
 
-    /// When the next reset may be tried again.
-    pub(super) fn next_reset_retry(&self, now: Time) -> Option<Time> {
+    pub(super) fn set_validation_retry(&mut self, tp: &TopicPartition, at: Time) {
+        if let Some(Owned { state: FetchState::AwaitValidation { retry_at, .. }, .. }) =
+            self.owned.get_mut(tp)
+        {
+            *retry_at = at;
+        }
+    }
+
+    /// When the next reset or validation may be tried again.
+    pub(super) fn next_retry(&self, now: Time) -> Option<Time> {
         let retry_at = |owned: &Owned| match owned.state {
-            FetchState::AwaitReset { retry_at, .. } if retry_at > now => Some(retry_at),
+            FetchState::AwaitReset { retry_at, .. } | FetchState::AwaitValidation { retry_at, .. }
+                if retry_at > now =>
+            {
+                Some(retry_at)
+            }
             _ => None,
         };
         self.owned.values().filter_map(retry_at).min()
@@ -146,13 +231,14 @@ impl SubscriptionState {
 
     /// Whether records of the partition may be returned and fetched.
     pub(super) fn is_fetchable(&self, tp: &TopicPartition) -> bool {
-        self.owned.get(tp).is_some_and(|owned| owned.position().is_some() && !owned.pending_revocation)
+        self.owned.get(tp).is_some_and(|owned| owned.valid_position().is_some() && !owned.pending_revocation)
     }
 
-    /// Fetchable partitions with their positions, in the order of fairness (R-CONS-3).
-    pub(super) fn fetchable(&self) -> impl Iterator<Item = (&TopicPartition, Position)> {
-        let fetchable = self.order.iter().filter(|tp| self.is_fetchable(tp));
-        fetchable.filter_map(|tp| Some((tp, self.position(tp)?)))
+    /// Fetchable partitions with their positions and leaders, in the order of fairness (R-CONS-3).
+    pub(super) fn fetchable(&self) -> impl Iterator<Item = (&TopicPartition, &Owned, Position)> {
+        let owned = self.order.iter().filter_map(|tp| Some((tp, self.owned.get(tp)?)));
+        let fetchable = owned.filter(|(_, owned)| !owned.pending_revocation);
+        fetchable.filter_map(|(tp, owned)| Some((tp, owned, owned.valid_position()?)))
     }
 
     pub(super) fn move_to_end(&mut self, tp: &TopicPartition) {
@@ -162,10 +248,10 @@ impl SubscriptionState {
         }
     }
 
-    /// What a commit without arguments commits (R-CONS-15).
+    /// What a commit without arguments commits: valid positions (R-CONS-15).
     pub(super) fn all_consumed(&self) -> Vec<(TopicPartition, Position)> {
         let positions = self.owned.iter();
-        positions.filter_map(|(tp, owned)| Some((tp.clone(), owned.position()?))).collect()
+        positions.filter_map(|(tp, owned)| Some((tp.clone(), owned.valid_position()?))).collect()
     }
 }
 
@@ -203,7 +289,7 @@ mod tests {
         let mut subscription = owning(3);
         (0..3).for_each(|partition| subscription.set_position(&tp(partition), at(0)));
         subscription.move_to_end(&tp(0));
-        let order: Vec<_> = subscription.fetchable().map(|(tp, _)| tp.partition).collect();
+        let order: Vec<_> = subscription.fetchable().map(|(tp, ..)| tp.partition).collect();
         assert_eq!(order, [1, 2, 0]);
     }
 

@@ -37,6 +37,8 @@ pub enum Waiting {
     CommittedOffsets { retry_at: Option<Time> },
     /// ListOffsets, or its next try.
     OffsetReset,
+    /// OffsetsForLeaderEpoch, or its next try.
+    Validation,
     /// Answers to fetches.
     Records { from: Vec<BrokerId> },
     /// The answer to commitSync(), or its next try.
@@ -142,6 +144,11 @@ impl Consumer {
         }
         if states.iter().any(|state| matches!(state, FetchState::AwaitReset { .. })) {
             return Waiting::OffsetReset;
+        }
+        if !states.is_empty()
+            && states.iter().all(|state| matches!(state, FetchState::AwaitValidation { .. }))
+        {
+            return Waiting::Validation;
         }
         Waiting::Records { from: self.fetcher.in_flight().iter().copied().collect() }
     }

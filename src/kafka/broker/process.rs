@@ -255,6 +255,9 @@ impl Broker {
                 self.with_replicas(now, fx, |replicas, step| replicas.delete_records(id, request, step));
             }
             Request::ListOffsets(request) => fx.respond(id, self.replicas.list_offsets(request, &self.image)),
+            Request::OffsetForLeaderEpoch(request) => {
+                fx.respond(id, self.replicas.offsets_for_leader_epoch(request, &self.image));
+            }
             Request::Metadata(request) => {
                 let response = self.metadata_response(now, request, fx);
                 fx.respond(id, response);
@@ -445,6 +448,7 @@ const BROKER_APIS: &[ApiKey] = &[
     ApiKey::DeleteTopics,
     ApiKey::DeleteRecords,
     ApiKey::InitProducerId,
+    ApiKey::OffsetForLeaderEpoch,
     ApiKey::DescribeConfigs,
     ApiKey::CreatePartitions,
     ApiKey::ElectLeaders,

@@ -453,6 +453,14 @@ pub enum Event {
         offset: Offset,
         source: PositionSource,
     },
+    /// A consumer found that the log was cut before its position; `end`: where the epoch of its last record ends now, if
+    /// the leader can tell.
+    TruncationDetected {
+        client: ClientName,
+        tp: TopicPartition,
+        position: Offset,
+        end: Option<Offset>,
+    },
     /// poll() returned records `[from, to)` of a partition.
     Polled {
         client: ClientName,

@@ -104,6 +104,7 @@ apis! {
     DeleteTopics = 20, version 6: DeleteTopicsRequest -> DeleteTopicsResponse;
     DeleteRecords = 21, version 2: DeleteRecordsRequest -> DeleteRecordsResponse;
     InitProducerId = 22, version 5: InitProducerIdRequest -> InitProducerIdResponse;
+    OffsetForLeaderEpoch = 23, version 4: OffsetForLeaderEpochRequest -> OffsetForLeaderEpochResponse;
     DescribeConfigs = 32, version 4: DescribeConfigsRequest -> DescribeConfigsResponse;
     CreatePartitions = 37, version 3: CreatePartitionsRequest -> CreatePartitionsResponse;
     ElectLeaders = 43, version 2: ElectLeadersRequest -> ElectLeadersResponse;

@@ -116,7 +116,12 @@ impl ReplicaManager {
             && !wants_nothing
             && bytes < params.min_bytes
             && !reads.iter().any(Read::is_urgent)
-            && !self.is_fetch_ready(reads.iter().map(|read| &read.asked), &BTreeMap::new(), params, step.image);
+            && !self.is_fetch_ready(
+                reads.iter().map(|read| &read.asked),
+                &BTreeMap::new(),
+                params,
+                step.image,
+            );
         let segments = BTreeMap::new();
         let mut parked =
             DelayedFetch { request: id, fetch: fetch.clone(), context, unknown, segments, since: step.now };

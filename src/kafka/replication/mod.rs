@@ -22,6 +22,7 @@ mod fetch;
 mod list_offsets;
 mod log_manager;
 mod lookup;
+mod offsets_for_leader_epoch;
 #[cfg(test)]
 mod tests;
 mod produce;

@@ -128,13 +128,7 @@ impl Purgatory {
     }
 
     /// A fetch that waits depends on this partition too, of which it wants what follows in the segment at `segment`.
-    pub(super) fn watch(
-        &mut self,
-        id: OperationId,
-        tp: &TopicPartition,
-        key: PartitionKey,
-        segment: Offset,
-    ) {
+    pub(super) fn watch(&mut self, id: OperationId, tp: &TopicPartition, key: PartitionKey, segment: Offset) {
         let Some(waiting) = self.operations.get_mut(&id) else { return };
         if let Operation::Fetch(fetch) = &mut waiting.operation {
             fetch.segments.entry(key).or_insert(segment);

@@ -1,6 +1,7 @@
 //! One leader on its own, with requests put into its hands.
 
 mod requests;
+mod exchange;
 mod sessions;
 mod waiting;
 

@@ -137,6 +137,19 @@ fn simple(time: Time, event: &Event) -> Option<Sentence> {
                 .detail("The leader's log begins behind it or ends before it; auto.offset.reset decides where to read on.")
                 .rules(&["R-CONS-13"])
         }
+        Event::TruncationDetected { client, tp, position, end } => {
+            let title = format!("{client}: {tp} was cut before its position {position}");
+            let detail = match end {
+                Some(end) => format!(
+                    "The leader that was elected has the history it has read only up to {end}; with a reset strategy it \
+                     goes on there."
+                ),
+                None => "The leader does not know the history it has read; auto.offset.reset decides where to \
+                         read on."
+                    .to_owned(),
+            };
+            about(time, Tone::Bad, client, title).detail(detail).rules(&["R-CONS-32"])
+        }
         Event::ClientFailed { client, error } => {
             about(time, Tone::Bad, client, format!("{client} ends with an error: {error}"))
         }

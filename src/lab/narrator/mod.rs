@@ -189,6 +189,7 @@ impl Narrator {
             | Event::ProducerResumed { .. }
             | Event::CommitFailed { .. }
             | Event::PositionOutOfRange { .. }
+            | Event::TruncationDetected { .. }
             | Event::ClientFailed { .. } => self.clients.tell(&self.processes, time, event),
 
             // What the command did is told; the controller's decisions are told, not each broker's obedience.

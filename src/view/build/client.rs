@@ -308,6 +308,7 @@ fn waiting(waiting: &Waiting, now: Time) -> Option<String> {
         Waiting::SyncAnswer { since: at } => format!("Waits for SyncGroup, {} so far.", since(*at)),
         Waiting::CommittedOffsets { .. } => "Waits for its committed offsets.".to_owned(),
         Waiting::OffsetReset => "Waits for ListOffsets: it has no committed offset.".to_owned(),
+        Waiting::Validation => "Asks the new leader whether its log holds what it has read.".to_owned(),
         Waiting::Commit { retry_at: Some(at) } => format!("Commits again in {}.", until(*at)),
         Waiting::LeaveAnswer => "Waits for LeaveGroup.".to_owned(),
         Waiting::FetchSessionEnd => "Waits for the brokers to end its fetch sessions.".to_owned(),

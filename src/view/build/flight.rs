@@ -78,6 +78,7 @@ fn kind(api: ApiKey) -> FlightKind {
         | ApiKey::EndQuorumEpoch => FlightKind::Control,
         ApiKey::Fetch
         | ApiKey::ListOffsets
+        | ApiKey::OffsetForLeaderEpoch
         | ApiKey::Metadata
         | ApiKey::OffsetFetch
         | ApiKey::Heartbeat

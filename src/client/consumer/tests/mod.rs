@@ -5,6 +5,7 @@ mod commits;
 mod fetching;
 mod membership;
 mod starting;
+mod validation;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -20,6 +21,7 @@ use m::offset_commit_response::{OffsetCommitResponsePartition, OffsetCommitRespo
 use m::offset_fetch_response::{
     OffsetFetchResponseGroup, OffsetFetchResponsePartitions, OffsetFetchResponseTopics,
 };
+use m::offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult};
 
 use super::*;
 use crate::kafka::effects::{Channel, Effect};
@@ -56,6 +58,10 @@ struct Rig {
     /// Brokers that refuse connections.
     down: BTreeSet<i32>,
     committed: BTreeMap<i32, i64>,
+    /// Leader epoch of what is committed.
+    committed_epoch: i32,
+    /// How leaders say that the epoch of a position ends; `None`: as it was asked for, at the log end.
+    epoch_end: Option<(i32, i64)>,
     log_start: i64,
     log_end: i64,
     generation: i32,
@@ -84,6 +90,8 @@ impl Rig {
             leader_epoch: 5,
             down: BTreeSet::new(),
             committed: BTreeMap::new(),
+            committed_epoch: -1,
+            epoch_end: None,
             log_start: 0,
             log_end: 100,
             generation: 0,
@@ -238,6 +246,7 @@ impl Rig {
             Request::OffsetFetch(fetch) => self.offsets(fetch).into(),
             Request::ListOffsets(list) => self.log_ends(list).into(),
             Request::OffsetCommit(commit) => self.commit(commit).into(),
+            Request::OffsetForLeaderEpoch(ask) => self.epoch_ends(ask).into(),
             Request::Heartbeat(_) => heartbeat(ErrorCode::None).into(),
             Request::LeaveGroup(_) => m::LeaveGroupResponse::default().into(),
             other => panic!("no consumer sends {}", other.api().name()),
@@ -294,7 +303,7 @@ impl Rig {
             OffsetFetchResponsePartitions::default()
                 .with_partition_index(*index)
                 .with_committed_offset(self.committed.get(index).copied().unwrap_or(-1))
-                .with_committed_leader_epoch(-1)
+                .with_committed_leader_epoch(self.committed_epoch)
         };
         let topic = OffsetFetchResponseTopics::default()
             .with_name(asked[0].name.clone())
@@ -314,6 +323,21 @@ impl Rig {
             .with_name(list.topics[0].name.clone())
             .with_partitions(list.topics[0].partitions.iter().map(end).collect());
         m::ListOffsetsResponse::default().with_topics(vec![topic])
+    }
+
+    fn epoch_ends(&self, ask: &m::OffsetForLeaderEpochRequest) -> m::OffsetForLeaderEpochResponse {
+        let end = |asked: &m::offset_for_leader_epoch_request::OffsetForLeaderPartition| {
+            let answer = EpochEndOffset::default().with_partition(asked.partition);
+            if asked.current_leader_epoch != self.leader_epoch {
+                return answer.with_error_code(ErrorCode::FencedLeaderEpoch.code());
+            }
+            let (epoch, end) = self.epoch_end.unwrap_or((asked.leader_epoch, self.log_end));
+            answer.with_leader_epoch(epoch).with_end_offset(end)
+        };
+        let topic = OffsetForLeaderTopicResult::default()
+            .with_topic(ask.topics[0].topic.clone())
+            .with_partitions(ask.topics[0].partitions.iter().map(end).collect());
+        m::OffsetForLeaderEpochResponse::default().with_topics(vec![topic])
     }
 
     fn commit(&mut self, commit: &m::OffsetCommitRequest) -> m::OffsetCommitResponse {
@@ -469,6 +493,9 @@ fn tell(event: &Event) -> String {
             let offsets: Vec<String> =
                 offsets.iter().map(|(tp, offset)| format!("{}@{offset}", tp.partition)).collect();
             format!("{} {}", if *automatic { "auto-committed" } else { "committed" }, offsets.join(" "))
+        }
+        Event::TruncationDetected { tp, position, end, .. } => {
+            format!("{} was cut before {position}: {:?}", tp.partition, end.map(|end| end.0))
         }
         Event::CommitFailed { error, .. } => format!("commit failed: {error}"),
         Event::ConnectionLost { node, requests, .. } => {

@@ -137,3 +137,18 @@ fn a_position_that_the_log_does_not_have_is_told_before_where_it_is_set_to() {
         "#]],
     );
 }
+
+#[test]
+fn a_log_that_was_cut_before_a_position_is_told_with_where_the_reader_goes_on() {
+    let client = || name("consumer-b");
+    let cut = |end| Event::TruncationDetected { client: client(), tp: tp(0), position: Offset(8), end };
+    check(
+        &[(1, cut(Some(Offset(5)))), (2, cut(None))],
+        expect![[r#"
+            00:00.001  consumer-b: orders-0 was cut before its position 8 (R-CONS-32)
+                Bad: The leader that was elected has the history it has read only up to 5; with a reset strategy it goes on there.
+            00:00.002  consumer-b: orders-0 was cut before its position 8 (R-CONS-32)
+                Bad: The leader does not know the history it has read; auto.offset.reset decides where to read on.
+        "#]],
+    );
+}

@@ -234,10 +234,13 @@ fn the_quorum_is_described() {
     let observers = vec![replica(BrokerId(1).into(), 39)];
     let status =
         QuorumStatus { leader: ControllerId(101), epoch: 3, high_watermark: Offset(39), voters, observers };
-    check(&[(1, Event::QuorumDescribed { status })], expect![[r#"
+    check(
+        &[(1, Event::QuorumDescribed { status })],
+        expect![[r#"
         00:00.001  controller 101 leads in epoch 3; the metadata log is committed below 39 (R-CTRL-5)
             Info: The slowest voter lacks 41 records. controller 101 ends at 40, controller 102 has not fetched, broker 1 ends at 39.
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

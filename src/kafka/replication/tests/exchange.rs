@@ -1,0 +1,107 @@
+//! A leader and a follower that hand each other their requests and answers.
+
+use kafka_protocol::messages::FetchResponse;
+
+use super::*;
+use crate::kafka::event::Event;
+use crate::kafka::log::{Log, LogConfig, Origin};
+use crate::kafka::replication::LogDirectory;
+
+const LEADER: BrokerId = BrokerId(1);
+const FOLLOWER: BrokerId = BrokerId(2);
+
+/// A log of one record a batch: epochs with their first offsets, and its end.
+fn log(epochs: &[(i32, i64)], end: i64) -> Log {
+    let mut log = Log::new();
+    for offset in 0..end {
+        let (epoch, _) = epochs.iter().rev().find(|(_, start)| *start <= offset).expect("an epoch");
+        let mut batch = BatchBuilder::new();
+        batch.append(&NewRecord { value: Some(b"a"), ..NewRecord::default() });
+        let bytes = batch.finish(None).into_bytes();
+        log.append_as_leader(Time::ZERO, bytes, LeaderEpoch(*epoch), Origin::Client, &LogConfig::default())
+            .expect("a sound batch");
+    }
+    log
+}
+
+/// Broker 1, which leads t-0 in epoch 4, or broker 2, which follows it.
+fn broker(me: BrokerId, log: Log) -> Bench {
+    let mut bench = bench();
+    let mut disk = LogDirectory::default();
+    disk.logs.insert(tp(), (topic_id(), log));
+    bench.replicas = ReplicaManager::new(me, Rc::default(), disk, Random::stream(1, "sessions"));
+    bench.step(|replicas, step| {
+        let mut registration = (**step.image.partition(&tp()).expect("replayed")).clone();
+        registration.leader_epoch = LeaderEpoch(4);
+        replicas.apply(&tp(), &registration, step);
+    });
+    bench
+}
+
+fn epochs(bench: &Bench) -> Vec<(i32, i64)> {
+    let entries = bench.replicas.partition(&tp()).expect("applied").log.leader_epochs().entries().to_vec();
+    entries.into_iter().map(|entry| (entry.epoch.0, entry.start_offset.0)).collect()
+}
+
+/// One fetch of the follower's: its offset, and where it cut its log at the answer.
+fn exchange(leader: &mut Bench, follower: &mut Bench) -> (i64, Option<i64>) {
+    let mut request = None;
+    follower.step(|replicas, step| request = replicas.next_fetch(LEADER, BrokerEpoch(2), step));
+    let request = request.expect("it follows").with_max_wait_ms(0);
+    let offset = request.topics[0].partitions[0].fetch_offset;
+    let effects = leader.fetch(request);
+    let answer = effects.iter().find_map(|effect| match effect {
+        Effect::Respond { response, .. } => match &**response {
+            Response::Fetch(answer) => Some(answer.clone()),
+            _ => None,
+        },
+        _ => None,
+    });
+    let answer: FetchResponse = answer.expect("it may not wait");
+    let effects = follower.step(|replicas, step| replicas.fetched(LEADER, &answer, step));
+    let cut = effects.iter().find_map(|effect| match effect {
+        Effect::Event(Event::Truncated { to, .. }) => Some(to.0),
+        _ => None,
+    });
+    (offset, cut)
+}
+
+#[test]
+fn ex_7_two_steps_bring_two_histories_together_r_repl_36() {
+    let mut leader = broker(LEADER, log(&[(1, 0), (2, 18), (4, 25)], 40));
+    let mut follower = broker(FOLLOWER, log(&[(1, 0), (3, 20)], 30));
+    assert_eq!(exchange(&mut leader, &mut follower), (30, Some(20)), "R-LOG-49: 2 ends at 25, 1 here at 20");
+    assert_eq!(epochs(&follower), [(1, 0)]);
+    assert_eq!(exchange(&mut leader, &mut follower), (20, Some(18)), "1 ends at 18");
+    assert_eq!(exchange(&mut leader, &mut follower), (18, None), "now they agree, and data flows");
+    assert_eq!((follower.end(), epochs(&follower)), (leader.end(), epochs(&leader)));
+    assert_eq!(exchange(&mut leader, &mut follower), (40, None));
+}
+
+#[test]
+fn a_leader_tells_where_an_epoch_ends_and_nobody_else_does_r_log_49() {
+    use kafka_protocol::messages::OffsetForLeaderEpochRequest;
+    use kafka_protocol::messages::offset_for_leader_epoch_request::{
+        OffsetForLeaderPartition, OffsetForLeaderTopic,
+    };
+    let asked = |bench: &Bench, topic: &str, current: i32, epoch: i32| {
+        let partition =
+            OffsetForLeaderPartition::default().with_current_leader_epoch(current).with_leader_epoch(epoch);
+        let name = kafka_protocol::messages::TopicName(crate::kafka::types::Topic::new(topic).to_wire());
+        let topic = OffsetForLeaderTopic::default().with_topic(name).with_partitions(vec![partition]);
+        let request = OffsetForLeaderEpochRequest::default().with_topics(vec![topic]);
+        let answer = bench.replicas.offsets_for_leader_epoch(&request, &bench.image);
+        let answer = &answer.topics[0].partitions[0];
+        (ErrorCode::from_code(answer.error_code), answer.leader_epoch, answer.end_offset)
+    };
+    let leader = broker(LEADER, log(&[(1, 0), (2, 18), (4, 25)], 40));
+    let follower = broker(FOLLOWER, log(&[(1, 0)], 30));
+    let failed = |error| (error, -1, -1);
+    assert_eq!(asked(&leader, "t", 4, 3), (ErrorCode::None, 2, 25));
+    assert_eq!(asked(&leader, "t", -1, 4), (ErrorCode::None, 4, 40), "the epoch need not be checked");
+    assert_eq!(asked(&leader, "t", 4, 5), failed(ErrorCode::None), "it is not known");
+    assert_eq!(asked(&leader, "t", 3, 3), failed(ErrorCode::FencedLeaderEpoch), "R-REPL-7");
+    assert_eq!(asked(&leader, "t", 5, 3), failed(ErrorCode::UnknownLeaderEpoch));
+    assert_eq!(asked(&follower, "t", 4, 1), failed(ErrorCode::NotLeaderOrFollower));
+    assert_eq!(asked(&leader, "other", 4, 1), failed(ErrorCode::UnknownTopicOrPartition));
+}
