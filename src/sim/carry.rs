@@ -155,7 +155,12 @@ impl World {
         if self.network.connection(id).is_none() {
             return;
         }
-        let accepted = self.processes.get(&id.server).is_some_and(|server| server.is_listening());
+        let server = self.processes.get(&id.server);
+        // A machine without power does not even refuse.
+        if server.is_some_and(|server| !server.has_power) {
+            return self.network.close_server_end(id);
+        }
+        let accepted = server.is_some_and(|server| server.is_listening());
         if accepted {
             self.transmit(id, Packet::Accepted);
         } else {

@@ -30,6 +30,10 @@ pub enum Command {
     },
     /// kill -9.
     Kill(Target),
+    /// The machine's power fails: the process ends, its page cache is gone, and its connections say nothing more.
+    CutPower(Target),
+    /// Everything on a dead broker's disk is deleted, but for who it is.
+    WipeDisk(BrokerId),
     /// SIGTERM: the broker gives its leaderships away and ends when the controller lets it.
     Stop(BrokerId),
     /// Starts a dead broker again with the data it had.

@@ -10,7 +10,7 @@ use crate::kafka::broker::{Broker, BrokerSetup, Disk};
 use crate::kafka::controller::{Controller, ControllerSetup};
 use crate::kafka::event::{Act, Event};
 use crate::kafka::raft::RaftDisk;
-use crate::kafka::types::{BrokerId, ControllerId, NodeId};
+use crate::kafka::types::{BrokerId, ClientName, ControllerId, NodeId};
 
 impl World {
     pub(super) fn new_broker(&self, id: BrokerId, disk: Disk, incarnation: u32) -> Broker {
@@ -37,8 +37,49 @@ impl World {
 
     /// The process is gone at once; its kernel closes its connections.
     pub(super) fn kill(&mut self, node: NodeId, act: Act) {
+        let Some(name) = self.end_process(node) else { return };
+        let (as_client, as_server) = self.network.ends_of(node);
+        for connection in as_client {
+            self.transmit(connection, Packet::ClosedByClient);
+            self.network.close_client_end(connection);
+        }
+        for connection in as_server {
+            self.transmit(connection, Packet::ClosedByServer);
+            self.network.close_server_end(connection);
+        }
+        self.tell(Event::Process { node, name, act });
+    }
+
+    /// The machine is off at once. Nobody closes its connections: the others notice when they wait in vain.
+    pub(super) fn cut_power(&mut self, node: NodeId) {
+        let Some(name) = self.end_process(node) else { return };
+        let (as_client, as_server) = self.network.ends_of(node);
+        as_client.into_iter().for_each(|connection| self.network.close_client_end(connection));
+        as_server.into_iter().for_each(|connection| self.network.close_server_end(connection));
+        self.tell(Event::Process { node, name, act: Act::PowerCut });
         let now = self.now;
         let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) else { return };
+        process.has_power = false;
+        let ProcessState::Dead(remains) = &mut process.state else { return };
+        let lost = remains.lose_unflushed(now);
+        if let NodeId::Broker(broker) = node
+            && lost.offsets > 0
+        {
+            self.tell(Event::UnflushedLost { broker, partitions: lost.partitions, offsets: lost.offsets });
+        }
+    }
+
+    /// What was on a dead broker's disk is gone.
+    pub(super) fn wipe_disk(&mut self, broker: BrokerId) {
+        let Some(process) = self.processes.get_mut(&broker.into()).map(Rc::make_mut) else { return };
+        process.state = ProcessState::Dead(Remains::Broker(Box::default()));
+        self.tell(Event::DiskWiped { broker });
+    }
+
+    /// The process is no more; its name.
+    fn end_process(&mut self, node: NodeId) -> Option<ClientName> {
+        let now = self.now;
+        let process = self.processes.get_mut(&node).map(Rc::make_mut)?;
         let timers = std::mem::take(&mut process.timers);
         let name = process.name.clone();
         let state = std::mem::replace(&mut process.state, ProcessState::Dead(Remains::Nothing));
@@ -52,16 +93,7 @@ impl World {
         for key in timers.into_values() {
             self.queue.remove(&key);
         }
-        let (as_client, as_server) = self.network.ends_of(node);
-        for connection in as_client {
-            self.transmit(connection, Packet::ClosedByClient);
-            self.network.close_client_end(connection);
-        }
-        for connection in as_server {
-            self.transmit(connection, Packet::ClosedByServer);
-            self.network.close_server_end(connection);
-        }
-        self.tell(Event::Process { node, name, act });
+        Some(name)
     }
 
     /// A client's process has ended by itself.
@@ -74,6 +106,7 @@ impl World {
         let now = self.now;
         let Some(process) = self.processes.get(&node) else { return };
         let (incarnation, name) = (process.incarnation + 1, process.name.clone());
+        let had_power = process.has_power;
         let ProcessState::Dead(remains) = &process.state else { return };
         let machine = match (node, remains.clone()) {
             (NodeId::Broker(id), Remains::Broker(disk)) => {
@@ -88,9 +121,20 @@ impl World {
             process.state = ProcessState::Running(machine);
             process.incarnation = incarnation;
             process.since = now;
+            process.has_power = true;
+        }
+        if !had_power {
+            self.reset_forgotten(node);
         }
         self.push(now, Entry::Start { node, incarnation });
         self.tell(Event::Process { node, name, act: Act::Started });
+    }
+
+    /// A machine that is on again knows nothing of its connections: it resets those that others still hold.
+    fn reset_forgotten(&mut self, node: NodeId) {
+        let (as_client, as_server) = self.network.half_open_ends_of(node);
+        as_client.into_iter().for_each(|connection| self.transmit(connection, Packet::ClosedByClient));
+        as_server.into_iter().for_each(|connection| self.transmit(connection, Packet::ClosedByServer));
     }
 
     pub(super) fn freeze(&mut self, node: NodeId) {

@@ -191,6 +191,16 @@ impl Network {
         (as_client.map(|(id, _)| *id).collect(), as_server.map(|(id, _)| *id).collect())
     }
 
+    /// Connections that only the other side of `node` still has open: (with it as the client, as the server).
+    pub fn half_open_ends_of(&self, node: NodeId) -> (Vec<ConnectionId>, Vec<ConnectionId>) {
+        let open = |client: bool, server: bool| {
+            move |(_, c): &(&ConnectionId, &Connection)| (c.client_open, c.server_open) == (client, server)
+        };
+        let as_client = self.connections.iter().filter(open(false, true)).filter(|(id, _)| id.client == node);
+        let as_server = self.connections.iter().filter(open(true, false)).filter(|(id, _)| id.server == node);
+        (as_client.map(|(id, _)| *id).collect(), as_server.map(|(id, _)| *id).collect())
+    }
+
     /// When a packet that is sent now arrives.
     pub fn arrival(&mut self, now: Time, id: ConnectionId, packet: &Packet) -> Time {
         let ends = pair(id.client, id.server);

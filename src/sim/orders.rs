@@ -24,6 +24,11 @@ impl World {
         match command {
             Command::AddBroker { broker, .. } => self.check_new_broker(*broker),
             Command::Kill(target) => self.check_alive(target, "is not running"),
+            Command::CutPower(target) => self.check_power(target),
+            Command::WipeDisk(broker) => {
+                let reason = "is running: a disk can be wiped while its broker is down";
+                self.checked(&Target::Broker(*broker), Process::is_dead, reason)
+            }
             Command::Stop(broker) => self.check_running(&Target::Broker(*broker)),
             Command::Start(target) => self.check_startable(target),
             Command::Freeze(target) => self.check_running(target),
@@ -108,6 +113,8 @@ impl World {
                 self.start_broker(broker);
             }
             Command::Kill(target) => self.with_node(&target, |world, node| world.kill(node, Act::Killed)),
+            Command::CutPower(target) => self.with_node(&target, World::cut_power),
+            Command::WipeDisk(broker) => self.wipe_disk(broker),
             Command::Stop(broker) => self.tell_node(broker.into(), |machine, now, fx| {
                 if let Machine::Broker(broker) = machine {
                     part(fx, |fx| broker.stop(now, fx));
@@ -298,6 +305,14 @@ impl World {
 
     fn check_alive(&self, target: &Target, otherwise: &str) -> Result<(), Refusal> {
         self.checked(target, |process| !process.is_dead(), otherwise)
+    }
+
+    /// A machine whose process is dead still has a page cache.
+    fn check_power(&self, target: &Target) -> Result<(), Refusal> {
+        if let Target::Client(name) = target {
+            return Err(refuse(format!("{name} is a client: it has no disk, and its crash is enough")));
+        }
+        self.checked(target, |process| process.has_power, "has no power already")
     }
 
     fn check_running(&self, target: &Target) -> Result<(), Refusal> {

@@ -15,6 +15,7 @@ use crate::kafka::controller::{Controller, ControllerTimer};
 use crate::kafka::effects::{Effects, Input, Peer, RequestId};
 use crate::kafka::protocol::{Request, Response};
 use crate::kafka::raft::RaftDisk;
+use crate::kafka::replication::Lost;
 use crate::kafka::time::Time;
 use crate::kafka::types::ClientName;
 
@@ -73,6 +74,20 @@ pub enum Arrival {
     Response { from: Peer, correlation: i32, response: Rc<Response> },
     Request { id: RequestId, client: ClientName, request: Rc<Request> },
     Timer(Timer),
+}
+
+impl Remains {
+    /// The power fails: what a broker loses with its page cache. A controller flushes what it counts on.
+    pub fn lose_unflushed(&mut self, now: Time) -> Lost {
+        match self {
+            Remains::Broker(disk) => disk.lose_unflushed(now),
+            Remains::Controller(disk) => {
+                disk.log.lose_unflushed(now);
+                Lost::default()
+            }
+            Remains::Nothing => Lost::default(),
+        }
+    }
 }
 
 impl Machine {
@@ -159,6 +174,8 @@ pub struct Process {
     /// Counts the starts of this node.
     pub incarnation: u32,
     pub timers: BTreeMap<Timer, Key>,
+    /// Its machine is switched on.
+    pub has_power: bool,
     /// Since when it is in its present state.
     pub since: Time,
 }

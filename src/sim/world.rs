@@ -252,6 +252,7 @@ impl World {
             state: ProcessState::Running(machine),
             incarnation: 1,
             timers: BTreeMap::new(),
+            has_power: true,
             since: self.now,
         };
         self.processes.insert(node, Rc::new(process));

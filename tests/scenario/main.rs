@@ -22,6 +22,7 @@ mod groups;
 mod lifecycle;
 mod live;
 mod positions;
+mod power;
 mod quorum;
 mod quorum_storm;
 mod quorum_vector;

@@ -35,6 +35,7 @@ pub struct Lifecycle {
     epoch: BrokerEpoch,
     /// The epoch of this broker's earlier life, if that ended in order; else -1 (R-REPL-56).
     previous_epoch: BrokerEpoch,
+    clean_start: bool,
     /// The controller has answered a heartbeat that asked for a shutdown.
     shutdown_answered: bool,
 }
@@ -45,8 +46,14 @@ impl Lifecycle {
             state: BrokerState::Starting,
             epoch: BrokerEpoch(-1),
             previous_epoch: clean_shutdown.unwrap_or(BrokerEpoch(-1)),
+            clean_start: clean_shutdown.is_some(),
             shutdown_answered: false,
         }
+    }
+
+    /// Whether the clean-shutdown file was there when the process started.
+    pub fn was_shut_down_cleanly(&self) -> bool {
+        self.clean_start
     }
 
     /// What the clean-shutdown file says when the process is gone.
@@ -145,7 +152,7 @@ impl Broker {
                 }
                 BrokerState::Recovery if !response.is_fenced => self.lifecycle.state = BrokerState::Running,
                 BrokerState::PendingControlledShutdown if response.should_shut_down => {
-                    return self.shut_down(fx);
+                    return self.shut_down(now, fx);
                 }
                 BrokerState::PendingControlledShutdown if !self.lifecycle.shutdown_answered => {
                     self.lifecycle.shutdown_answered = true;
@@ -170,13 +177,14 @@ impl Broker {
                 self.communicate(now, fx);
             }
             BrokerState::PendingControlledShutdown | BrokerState::ShuttingDown => {}
-            BrokerState::Starting | BrokerState::Recovery | BrokerState::Running => self.shut_down(fx),
+            BrokerState::Starting | BrokerState::Recovery | BrokerState::Running => self.shut_down(now, fx),
         }
     }
 
     /// Everything is written to disk, and then the file that says so.
-    pub(super) fn shut_down(&mut self, fx: &mut Effects<BrokerTimer>) {
-        self.replicas.checkpoint();
+    pub(super) fn shut_down(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
+        self.replicas.close_logs(now);
+        self.raft.close_log(now);
         self.lifecycle.state = BrokerState::ShuttingDown;
         fx.exit();
     }

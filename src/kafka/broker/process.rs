@@ -209,7 +209,7 @@ impl Broker {
                 }
             }
             BrokerTimer::Communicate => self.communicate(now, fx),
-            BrokerTimer::ShutDown => self.shut_down(fx),
+            BrokerTimer::ShutDown => self.shut_down(now, fx),
             BrokerTimer::Raft(timer) => self.with_raft(now, fx, |raft, fx| raft.on_timer(now, timer, fx)),
             BrokerTimer::FindController => self.flush_all(now, fx),
             BrokerTimer::Operation(id) => {
@@ -224,7 +224,12 @@ impl Broker {
                 let interval_ms = self.config.replica_high_watermark_checkpoint_interval_ms;
                 fx.set_timer(BrokerTimer::Checkpoint, now.plus_ms(interval_ms));
             }
-            timer @ (BrokerTimer::Retention | BrokerTimer::Clean | BrokerTimer::ExpireProducers) => {
+            timer @ (BrokerTimer::Retention
+            | BrokerTimer::Flush
+            | BrokerTimer::RecoveryPoints
+            | BrokerTimer::LogStarts
+            | BrokerTimer::Clean
+            | BrokerTimer::ExpireProducers) => {
                 self.run_log_task(now, timer, fx);
             }
             // The fetchers are looked after in `settle`.

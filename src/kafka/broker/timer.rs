@@ -24,6 +24,12 @@ pub enum BrokerTimer {
     Checkpoint,
     /// Old segments are looked for.
     Retention,
+    /// Logs that were not flushed for long are.
+    Flush,
+    /// It is noted how far the logs are flushed.
+    RecoveryPoints,
+    /// It is noted where the logs begin.
+    LogStarts,
     /// The cleaner has rested, or goes on.
     Clean,
     /// Producers that were silent for long are looked for.

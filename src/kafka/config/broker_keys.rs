@@ -141,6 +141,18 @@ const BROKER_KEYS: &[Key] = &[
         doc: "Whether compacted logs are cleaned.",
     },
     Key {
+        name: "log.flush.offset.checkpoint.interval.ms",
+        default: "60000",
+        kind: Kind::int_from(0),
+        doc: "How often a broker notes how far its logs are on the disk.",
+    },
+    Key {
+        name: "log.flush.start.offset.checkpoint.interval.ms",
+        default: "60000",
+        kind: Kind::int_from(0),
+        doc: "How often a broker notes where its logs begin.",
+    },
+    Key {
         name: "log.initial.task.delay.ms",
         default: "30000",
         kind: Kind::long_from(0),

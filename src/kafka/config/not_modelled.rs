@@ -54,8 +54,6 @@ pub const BROKER_NOT_MODELLED: &[Key] = &[
     other("log.cleaner.threads", "1", Kind::int_from(0)),
     other("log.dir.failure.timeout.ms", "30000", Kind::long_from(1)),
     other("log.dirs", NULL, Kind::List),
-    other("log.flush.offset.checkpoint.interval.ms", "60000", Kind::int_from(0)),
-    other("log.flush.start.offset.checkpoint.interval.ms", "60000", Kind::int_from(0)),
     other("max.connections", "2147483647", Kind::int_from(0)),
     other("max.request.partition.size.limit", "2000", Kind::int_from(1)),
     other("metadata.log.dir", NULL, Kind::Text),

@@ -105,6 +105,18 @@ pub const TOPIC_KEYS: &[Key] = &[
         doc: "How long a tombstone stays after the first cleaning that met it.",
     },
     Key {
+        name: "flush.messages",
+        default: "9223372036854775807",
+        kind: Kind::long_from(1),
+        doc: "After so many records a log is written to the disk itself; by default the system does that when it likes.",
+    },
+    Key {
+        name: "flush.ms",
+        default: "9223372036854775807",
+        kind: Kind::long_from(0),
+        doc: "The flusher writes a log to the disk that it has not written for so long (log.flush.scheduler.interval.ms).",
+    },
+    Key {
         name: "min.cleanable.dirty.ratio",
         default: "0.5",
         kind: Kind::Ratio,
@@ -138,8 +150,6 @@ pub const TOPIC_NOT_MODELLED: &[Key] = &[
     other("compression.lz4.level", "9", Kind::Integer { min: 1, max: 17 }),
     other("compression.zstd.level", "3", Kind::Integer { min: -131_072, max: 22 }),
     other("file.delete.delay.ms", "60000", Kind::long_from(0)),
-    other("flush.messages", "9223372036854775807", Kind::long_from(1)),
-    other("flush.ms", "9223372036854775807", Kind::long_from(0)),
     other("follower.replication.throttled.replicas", "", Kind::List),
     other("leader.replication.throttled.replicas", "", Kind::List),
     other("local.retention.bytes", "-2", Kind::long_from(-2)),
@@ -211,6 +221,8 @@ fn log_config(values: &Values) -> LogConfig {
         retention_ms: values.integer("retention.ms"),
         delete_retention_ms: values.integer("delete.retention.ms"),
         min_cleanable_dirty_ratio_ppm: values.integer("min.cleanable.dirty.ratio"),
+        flush_messages: values.integer("flush.messages"),
+        flush_ms: values.integer("flush.ms"),
         min_compaction_lag_ms: values.integer("min.compaction.lag.ms"),
         max_compaction_lag_ms: values.integer("max.compaction.lag.ms"),
         ..LogConfig::default()

@@ -243,6 +243,22 @@ pub enum Event {
         to: Offset,
         reason: TruncationReason,
     },
+    /// A broker that had stopped without warning has read its logs again from their recovery points.
+    LogsRecovered {
+        broker: BrokerId,
+        logs: i32,
+        segments: i32,
+    },
+    /// The power failed, and with the page cache went what a broker had not flushed.
+    UnflushedLost {
+        broker: BrokerId,
+        partitions: i32,
+        offsets: i64,
+    },
+    /// Everything on a broker's disk is gone.
+    DiskWiped {
+        broker: BrokerId,
+    },
     /// A replica's log begins later than before (R-LOG-30).
     LogStartMoved {
         broker: BrokerId,

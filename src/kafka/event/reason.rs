@@ -122,6 +122,8 @@ pub enum Act {
     Started,
     /// kill -9: no warning to anyone, connections are reset.
     Killed,
+    /// The machine has no power: nobody is told, and what was not flushed is gone.
+    PowerCut,
     /// The process stands still (SIGSTOP, a long GC pause).
     Frozen,
     Thawed,

@@ -184,6 +184,7 @@ impl Log {
         }
         let last_offset = stored.last_offset();
         self.push(stored, now, config)?;
+        self.flush_if_due(now, config);
         Ok(Appended {
             base_offset,
             last_offset,
@@ -221,6 +222,7 @@ impl Log {
         for batch in batches {
             self.push(batch, now, config)?;
         }
+        self.flush_if_due(now, config);
         Ok(FollowerAppended { from, to: self.log_end_offset })
     }
 

@@ -40,6 +40,10 @@ pub struct LogConfig {
     pub min_compaction_lag_ms: i64,
     /// `max.compaction.lag.ms`
     pub max_compaction_lag_ms: i64,
+    /// `flush.messages`: so many offsets that are not on the disk make the log flush.
+    pub flush_messages: i64,
+    /// `flush.ms`: the flusher takes a log that was last flushed so long ago.
+    pub flush_ms: i64,
     /// `producer.id.expiration.ms` of the broker
     pub producer_id_expiration_ms: i64,
 }
@@ -64,6 +68,8 @@ impl Default for LogConfig {
             min_cleanable_dirty_ratio_ppm: 500_000,
             min_compaction_lag_ms: 0,
             max_compaction_lag_ms: i64::MAX,
+            flush_messages: i64::MAX,
+            flush_ms: i64::MAX,
             producer_id_expiration_ms: 86_400_000,
         }
     }

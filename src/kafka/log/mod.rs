@@ -9,6 +9,7 @@ mod append;
 mod chunks;
 mod compaction;
 mod config;
+mod flush;
 mod leader_epochs;
 mod producer;
 mod producers;
@@ -18,6 +19,7 @@ mod segment;
 mod segments;
 
 use self::chunks::Chunks;
+use self::flush::Flushed;
 use self::segments::Segments;
 use super::record::{Batch, BatchError};
 use super::time::Time;
@@ -26,6 +28,7 @@ use super::types::{LeaderEpoch, Offset};
 pub use append::{AppendError, Appended, FollowerAppended, Origin, RecordError, RecordFault};
 pub use compaction::{Cleanable, Cleaned, Contents};
 pub use config::LogConfig;
+pub use flush::Checkpointed;
 pub use leader_epochs::{EpochEntry, LeaderEpochs, truncation_point};
 pub use producer::{AppendedBatch, Producer, ProducerError};
 pub use producers::{AbortedTransaction, Producers};
@@ -44,6 +47,7 @@ pub struct Log {
     first_unstable_offset: Option<Offset>,
     leader_epochs: LeaderEpochs,
     producers: Producers,
+    flushed: Flushed,
 }
 
 impl Default for Log {
@@ -74,6 +78,7 @@ impl Log {
             first_unstable_offset: None,
             leader_epochs: LeaderEpochs::default(),
             producers,
+            flushed: Flushed::new(offset, now),
         }
     }
 
@@ -175,6 +180,7 @@ impl Log {
             return false;
         }
         self.log_start_offset = to;
+        self.flushed.raise(to);
         self.leader_epochs.truncate_from_start(to);
         self.producers.on_log_start_incremented(to);
         self.find_first_unstable_offset();
@@ -210,6 +216,17 @@ impl Log {
             self.truncate_fully_and_start_at(now, offset);
             return true;
         }
+        self.cut(now, offset);
+        self.leader_epochs.truncate_from_end(offset);
+        self.rebuild_producers(now, config);
+        if self.high_watermark >= offset {
+            self.set_high_watermark(offset);
+        }
+        true
+    }
+
+    /// Takes what lies at and behind `offset` out of the files.
+    fn cut(&mut self, now: Time, offset: Offset) {
         self.chunks.truncate_to(offset);
         for base_offset in self.segments.truncate(offset) {
             self.producers.drop_snapshot(base_offset);
@@ -218,12 +235,7 @@ impl Log {
         self.segments.active_mut().truncate(offset, kept, now.wall_ms());
         self.log_end_offset = offset;
         self.log_start_offset = self.log_start_offset.min(offset);
-        self.leader_epochs.truncate_from_end(offset);
-        self.rebuild_producers(now, config);
-        if self.high_watermark >= offset {
-            self.set_high_watermark(offset);
-        }
-        true
+        self.flushed.cut(offset);
     }
 
     /// Drops everything; the next record gets `offset` (R-REPL-37).
@@ -264,17 +276,11 @@ impl Log {
         }
     }
 
-    /// Starts a new active segment and keeps a snapshot of the producers there (R-LOG-11).
+    /// Starts a new active segment, keeps a snapshot of the producers there (R-LOG-11) and flushes what is behind it.
     fn roll(&mut self, base_offset: Offset, now: Time) {
         self.segments.roll(base_offset, now.wall_ms());
         self.producers.take_snapshot(base_offset);
-    }
-
-    /// The log as a broker finds it when it starts again: what was written is there, the high watermark is the one that
-    /// was checkpointed last (`replication-offset-checkpoint`), and an epoch without a record is forgotten.
-    pub fn restore(&mut self, high_watermark: Offset) {
-        self.update_high_watermark(high_watermark);
-        self.leader_epochs.truncate_from_end(self.log_end_offset);
+        self.flush_to(base_offset, now);
     }
 
     pub fn has_expired_producers(&self, now: Time, producer_id_expiration_ms: i64) -> bool {

@@ -4,7 +4,7 @@
 //!
 //! **Invariant:** the state follows from the batches alone, so a follower that copied them knows the same (R-PROD-28).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::append::{AppendError, Origin};
@@ -210,6 +210,23 @@ impl Producers {
         self.unreplicated = Rc::default();
         self.by_id = Rc::new(by_id);
         (self.last_snapshot, self.end_offset) = (offset, offset);
+    }
+
+    /// What a process that starts finds: the snapshots, of which those without a segment are removed, but for one behind
+    /// the last segment's base (`removeStraySnapshots`).
+    pub(super) fn forget_all_but_snapshots(&mut self, bases: impl Iterator<Item = Offset>) {
+        let bases: BTreeSet<Offset> = bases.collect();
+        let active = bases.last().copied().unwrap_or(Offset::ZERO);
+        let stray = self.latest_snapshot().map(|(offset, _)| offset).filter(|offset| *offset > active);
+        let mut snapshots = std::mem::take(&mut self.snapshots);
+        Rc::make_mut(&mut snapshots).retain(|offset, _| bases.contains(offset) || Some(*offset) == stray);
+        *self = Producers { snapshots, ..Producers::default() };
+    }
+
+    /// The state as the snapshot at its end has it: of each producer's batches the last alone.
+    pub(super) fn reduce_to_snapshot(&mut self) {
+        self.by_id = Rc::new(self.by_id.iter().map(|(id, producer)| (*id, producer.snapshot())).collect());
+        self.unreplicated = Rc::default();
     }
 
     /// Nothing is known; the log starts at `offset`.

@@ -210,6 +210,11 @@ impl RaftClient {
         }
     }
 
+    /// The process ends in order.
+    pub fn close_log(&mut self, now: Time) {
+        self.log.flush(now);
+    }
+
     /// What a process leaves behind.
     pub fn into_disk(self) -> RaftDisk {
         let me = self.my_id();

@@ -148,6 +148,23 @@ impl MetadataLog {
         self.log.high_watermark()
     }
 
+    /// A voter has to have on its disk what it says it has.
+    pub fn flush(&mut self, now: Time) {
+        self.log.flush(now);
+    }
+
+    /// The power fails: what was not flushed is gone. Snapshots are on the disk; a log that ends before the latest begins
+    /// anew at its end (`KafkaRaftLog.createLog`).
+    pub fn lose_unflushed(&mut self, now: Time) {
+        self.log.lose_unflushed(now);
+        let end = self.end_offset();
+        let latest = self.latest_snapshot().filter(|snapshot| snapshot.id().end_offset > end).cloned();
+        if let Some(latest) = latest {
+            self.log.truncate_fully_and_start_at(now, latest.id().end_offset);
+            self.snapshots = vec![latest];
+        }
+    }
+
     /// The log as a process finds it when it starts: whole, and nothing of it known to be committed.
     pub fn restarted(mut self) -> MetadataLog {
         self.log.update_high_watermark(Offset::ZERO);
@@ -216,6 +233,7 @@ impl MetadataLog {
         let appended =
             self.log.append_as_leader(now, batch.into_bytes(), epoch, Origin::Coordinator, &config);
         appended.expect("the leader writes valid batches");
+        self.flush(now);
     }
 
     /// A follower appends what its leader of `epoch` sent.

@@ -107,6 +107,10 @@ impl RaftClient {
                 if self.log.append_fetched(now, records, self.epoch, &self.log_config).is_err() {
                     return false;
                 }
+                // A leader counts what a voter asks for more of as written (R-CTRL-5); of an observer it counts nothing.
+                if self.my_id().is_some() {
+                    self.log.flush(now);
+                }
                 if let Some(high_watermark) = high_watermark {
                     self.log.advance_high_watermark(high_watermark);
                 }

@@ -1,19 +1,70 @@
 //! A broker's log directory: the partitions' logs, and the checkpoint files beside them.
 //!
-//! Mirrors what `LogManager` and `ReplicaManager` find when a broker starts.
+//! Mirrors what `LogManager`, `ReplicaManager` and `LogCleanerManager` keep there. The checkpoint files are written to the
+//! disk itself; of a log only what was flushed is on it ([`Log::flushed`]).
 
 use std::collections::BTreeMap;
 
-use crate::kafka::log::Log;
+use crate::kafka::log::{Checkpointed, Log};
+use crate::kafka::time::Time;
 use crate::kafka::types::{Offset, TopicId, TopicPartition};
 
-/// After a kill the page cache is written out by the system, so nothing that was appended is missing; the high watermark
-/// is what was last checkpointed.
+type Offsets = BTreeMap<TopicPartition, Offset>;
+
+/// The checkpoint files of all logs.
+#[derive(Clone, Debug, Default)]
+pub struct Checkpoints {
+    /// `replication-offset-checkpoint`
+    pub high_watermarks: Offsets,
+    /// `recovery-point-offset-checkpoint`
+    pub recovery_points: Offsets,
+    /// `log-start-offset-checkpoint`: of the logs that begin within a segment.
+    pub log_starts: Offsets,
+}
+
+impl Checkpoints {
+    pub fn forget(&mut self, tp: &TopicPartition) {
+        for offsets in [&mut self.high_watermarks, &mut self.recovery_points, &mut self.log_starts] {
+            offsets.remove(tp);
+        }
+    }
+
+    /// What they say of one log.
+    pub fn of(&self, tp: &TopicPartition, clean: bool) -> Checkpointed {
+        let read = |offsets: &Offsets| offsets.get(tp).copied().unwrap_or(Offset::ZERO);
+        Checkpointed {
+            high_watermark: read(&self.high_watermarks),
+            recovery_point: read(&self.recovery_points),
+            log_start: read(&self.log_starts),
+            clean,
+        }
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct LogDirectory {
     pub logs: BTreeMap<TopicPartition, (TopicId, Log)>,
-    /// `replication-offset-checkpoint`
-    pub high_watermarks: BTreeMap<TopicPartition, Offset>,
+    pub checkpoints: Checkpoints,
     /// `cleaner-offset-checkpoint`
-    pub cleaned: BTreeMap<TopicPartition, Offset>,
+    pub cleaned: Offsets,
+}
+
+/// What went with the page cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    pub partitions: i32,
+    pub offsets: i64,
+}
+
+impl LogDirectory {
+    /// The power fails.
+    pub fn lose_unflushed(&mut self, now: Time) -> Lost {
+        let mut lost = Lost::default();
+        for (_, log) in self.logs.values_mut() {
+            let offsets = log.lose_unflushed(now);
+            lost.partitions += i32::from(offsets > 0);
+            lost.offsets += offsets;
+        }
+        lost
+    }
 }

@@ -1,15 +1,69 @@
-//! What a broker does to its logs by the clock: retention, and forgetting of silent producers.
+//! What a broker does to its logs when it starts, by the clock, and when it ends: loading, retention, flushing, the
+//! checkpoints of their bounds, forgetting of silent producers.
 //!
-//! Mirrors the scheduled tasks of `LogManager` (R-LOG-31 to 36, R-PROD-28). The compacted logs are the cleaner's.
+//! Mirrors `LogManager` (R-LOG-31 to 36, R-PROD-28). The compacted logs are the cleaner's.
 
 use std::rc::Rc;
 
 use super::manager::{ReplicaManager, Step};
 use crate::kafka::event::{Event, LogStartReason};
-use crate::kafka::log::{Deleted, DeletionReason};
+use crate::kafka::log::{Deleted, DeletionReason, LogConfig};
+use crate::kafka::time::Time;
 use crate::kafka::types::{Offset, TopicPartition};
 
 impl ReplicaManager {
+    /// Reads what the disk holds (`LogManager.loadLogs`); `clean`: the clean-shutdown file was there.
+    pub fn load_logs(&mut self, clean: bool, step: &mut Step<'_>) {
+        let config = LogConfig {
+            producer_id_expiration_ms: self.config.producer_id_expiration_ms,
+            ..LogConfig::default()
+        };
+        let (mut logs, mut segments) = (0, 0);
+        for (tp, partition) in &mut self.partitions {
+            let found = self.checkpoints.of(tp, clean);
+            segments += Rc::make_mut(partition).log.load(step.now, found, &config);
+            logs += 1;
+        }
+        if !clean && logs > 0 {
+            step.fx.event(Event::LogsRecovered { broker: self.me, logs, segments });
+        }
+    }
+
+    /// The flusher's pass (`flushDirtyLogs`).
+    pub fn flush_old_logs(&mut self, step: &mut Step<'_>) {
+        for partition in self.partitions.values_mut() {
+            if partition.log.is_flush_due(step.now, &partition.config.log) {
+                Rc::make_mut(partition).log.flush(step.now);
+            }
+        }
+    }
+
+    /// Notes how far the logs are on the disk.
+    pub fn checkpoint_recovery_points(&mut self) {
+        let points = self.partitions.values().map(|p| (p.tp.clone(), p.log.recovery_point()));
+        self.checkpoints.recovery_points = points.collect();
+    }
+
+    /// Notes where the logs begin that begin within a segment.
+    pub fn checkpoint_log_starts(&mut self) {
+        let starts = self.partitions.values().filter_map(|partition| {
+            let log = &partition.log;
+            let first = log.segments().next().map(|segment| segment.base_offset())?;
+            (log.log_start_offset() > first).then(|| (partition.tp.clone(), log.log_start_offset()))
+        });
+        self.checkpoints.log_starts = starts.collect();
+    }
+
+    /// Everything is written to the disk, as the broker is about to end in order.
+    pub fn close_logs(&mut self, now: Time) {
+        for partition in self.partitions.values_mut() {
+            Rc::make_mut(partition).log.flush(now);
+        }
+        self.checkpoint();
+        self.checkpoint_recovery_points();
+        self.checkpoint_log_starts();
+    }
+
     /// One pass of retention over the logs that are not compacted (`cleanupLogs`).
     pub fn check_retention(&mut self, step: &mut Step<'_>) {
         let deletable: Vec<TopicPartition> = self

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::cleaner::LogCleaner;
-use super::disk::LogDirectory;
+use super::disk::{Checkpoints, LogDirectory};
 use super::fetcher::Fetcher;
 use super::leader::Judgement;
 use super::partition::{Partition, Role};
@@ -60,7 +60,7 @@ pub struct ReplicaManager {
     /// What each topic's configs come to here, read once.
     configs: BTreeMap<Topic, Rc<TopicConfig>>,
     pub(super) sessions: FetchSessionCache,
-    checkpoints: BTreeMap<TopicPartition, Offset>,
+    pub(super) checkpoints: Checkpoints,
     pub(super) cleaner: LogCleaner,
     notices: Vec<Notice>,
     /// The broker is about to stop: replicas that are out of sync are not fetched any more.
@@ -68,12 +68,11 @@ pub struct ReplicaManager {
 }
 
 impl ReplicaManager {
-    /// Takes over what a disk holds. `random`: for the ids of fetch sessions.
+    /// Takes over what a disk holds, to be loaded by [`ReplicaManager::load_logs`]. `random`: for the ids of fetch sessions.
     pub fn new(me: BrokerId, config: Rc<BrokerConfig>, disk: LogDirectory, random: Random) -> ReplicaManager {
         let unread = Rc::new(TopicConfig::default());
         let mut partitions = BTreeMap::new();
-        for (tp, (topic_id, mut log)) in disk.logs {
-            log.restore(disk.high_watermarks.get(&tp).copied().unwrap_or(Offset::ZERO));
+        for (tp, (topic_id, log)) in disk.logs {
             partitions.insert(tp.clone(), Rc::new(Partition::new(tp, topic_id, log, unread.clone())));
         }
         ReplicaManager {
@@ -84,7 +83,7 @@ impl ReplicaManager {
             purgatory: Purgatory::default(),
             fetchers: BTreeMap::new(),
             configs: BTreeMap::new(),
-            checkpoints: disk.high_watermarks,
+            checkpoints: disk.checkpoints,
             cleaner: LogCleaner::new(disk.cleaned),
             notices: Vec::new(),
             stopping: false,
@@ -98,7 +97,7 @@ impl ReplicaManager {
         });
         LogDirectory {
             logs: logs.collect(),
-            high_watermarks: self.checkpoints,
+            checkpoints: self.checkpoints,
             cleaned: self.cleaner.into_checkpoints(),
         }
     }
@@ -210,7 +209,7 @@ impl ReplicaManager {
         self.disturb(tp);
         let Some(partition) = self.partitions.remove(tp) else { return };
         self.stop_fetching(tp);
-        self.checkpoints.remove(tp);
+        self.checkpoints.forget(tp);
         self.cleaner.forget(tp);
         step.fx.event(Event::ReplicaDeleted { broker: self.me, tp: tp.clone() });
         if partition.is_leader() {
@@ -388,6 +387,6 @@ impl ReplicaManager {
     pub fn checkpoint(&mut self) {
         let marks =
             self.partitions.values().map(|partition| (partition.tp.clone(), partition.log.high_watermark()));
-        self.checkpoints = marks.collect();
+        self.checkpoints.high_watermarks = marks.collect();
     }
 }

@@ -27,7 +27,7 @@ mod offsets_for_leader_epoch;
 mod tests;
 mod produce;
 
-pub use disk::LogDirectory;
+pub use disk::{LogDirectory, Lost};
 pub use lookup::Lookup;
 pub use manager::ReplicaManager;
 pub use partition::{Partition, Role};

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! kill broker 3                      freeze consumer-b             cut broker 3 from controller 101
+//! cut power of broker 3              wipe disk of broker 3         heal broker 3 from controller 101
 //! stop broker 3                      start broker 3                elect preferred leader orders-0
 //! add broker 4 rack d                pause checkout-api            close consumer-a
 //! add producer NAME to TOPIC rate 12/s keys "cart-{0..7}" acks=1

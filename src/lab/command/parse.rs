@@ -13,9 +13,9 @@ use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic, To
 use crate::lab::words::suggestion;
 use crate::sim::{Command, Target};
 
-const VERBS: [&str; 20] = [
+const VERBS: [&str; 21] = [
     "kill", "stop", "start", "freeze", "thaw", "cut", "heal", "add", "pause", "resume", "close", "crash",
-    "create", "delete", "elect", "reassign", "cancel", "set", "unset", "describe",
+    "create", "delete", "elect", "reassign", "cancel", "set", "unset", "describe", "wipe",
 ];
 
 /// Reads one command.
@@ -34,6 +34,16 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
         "start" => Command::Start(target(&mut words)?).into(),
         "freeze" => Command::Freeze(target(&mut words)?).into(),
         "thaw" => Command::Thaw(target(&mut words)?).into(),
+        "cut" if words.accept("power").is_some() => {
+            words.expect("of")?;
+            Command::CutPower(target(&mut words)?).into()
+        }
+        "wipe" => {
+            words.expect("disk")?;
+            words.expect("of")?;
+            words.expect("broker")?;
+            Command::WipeDisk(BrokerId(words.id("a broker id")?)).into()
+        }
         "cut" => {
             let (a, b) = link(&mut words)?;
             Command::Cut { a, b }.into()

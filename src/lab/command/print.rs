@@ -18,6 +18,8 @@ pub fn print(command: &Command) -> String {
             format!("add broker {broker} rack {}", quote(rack))
         }
         Command::Kill(process) => format!("kill {}", target(process)),
+        Command::CutPower(process) => format!("cut power of {}", target(process)),
+        Command::WipeDisk(broker) => format!("wipe disk of broker {broker}"),
         Command::Stop(broker) => format!("stop broker {broker}"),
         Command::Start(process) => format!("start {}", target(process)),
         Command::Freeze(process) => format!("freeze {}", target(process)),

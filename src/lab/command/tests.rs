@@ -65,6 +65,10 @@ fn every_command_has_one_text_form() {
     check("kill broker 3", Command::Kill(broker(3)));
     check("start broker 3", Command::Start(broker(3)));
     check("stop broker 3", Command::Stop(BrokerId(3)));
+    check("cut power of broker 3", Command::CutPower(broker(3)));
+    check("cut power of controller 101", Command::CutPower(controller.clone()));
+    check("cut \"power\" from broker 2", Command::Cut { a: client("power"), b: broker(2) });
+    check("wipe disk of broker 3", Command::WipeDisk(BrokerId(3)));
     check("freeze consumer-b", Command::Freeze(client("consumer-b")));
     check("freeze \"broker\"", Command::Freeze(client("broker")));
     check("thaw controller 101", Command::Thaw(controller.clone()));
@@ -370,6 +374,8 @@ mod properties {
         let processes = prop_oneof![
             target().prop_map(Command::Kill),
             target().prop_map(Command::Start),
+            target().prop_map(Command::CutPower),
+            (0..=i32::MAX).prop_map(|id| Command::WipeDisk(BrokerId(id))),
             target().prop_map(Command::Freeze),
             target().prop_map(Command::Thaw),
             (target(), target()).prop_map(|(a, b)| Command::Cut { a, b }),

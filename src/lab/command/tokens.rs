@@ -19,8 +19,8 @@ pub struct Token {
     pub value: Option<String>,
 }
 
-/// Names that a command would read as the kind of a process.
-const RESERVED: [&str; 2] = ["broker", "controller"];
+/// Names that a command would read as the kind of a process, or as what is cut.
+const RESERVED: [&str; 3] = ["broker", "controller", "power"];
 
 /// Splits a command at its blanks.
 pub fn tokens(text: &str) -> Result<Vec<Token>, CommandError> {

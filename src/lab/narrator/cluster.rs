@@ -60,6 +60,8 @@ impl Processes {
                     .detail("While no majority of the controllers is left, no leader is elected and no in-sync set can change.")
                     .rules(&["R-CTRL-9"]),
             },
+            Act::PowerCut => say(Tone::Bad, "has no power: its connections say nothing more")
+                .detail("Nobody closes them: the others notice by the timeouts of the requests they wait for."),
             Act::Frozen => say(Tone::Warn, "frozen: its connections stay open and silent")
                 .detail("Nobody is told. The others notice by the timeouts of the requests they wait for."),
             Act::Thawed => say(Tone::Info, "thawed: it goes on where it stood"),

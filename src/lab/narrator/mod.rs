@@ -161,7 +161,11 @@ impl Narrator {
             | Event::DuplicateBatch { .. }
             | Event::ProduceRefused { .. } => self.partitions.tell(time, event),
 
-            Event::SegmentsDeleted { .. } | Event::LogCleaned { .. } => storage::tell(time, event),
+            Event::SegmentsDeleted { .. }
+            | Event::LogCleaned { .. }
+            | Event::LogsRecovered { .. }
+            | Event::UnflushedLost { .. }
+            | Event::DiskWiped { .. } => storage::tell(time, event),
 
             Event::CoordinatorLoaded { .. }
             | Event::MemberAdded { .. }

@@ -64,6 +64,31 @@ pub(super) fn tell(time: Time, event: &Event) -> Option<Sentence> {
             );
             Some(about(time, tp, title).detail(detail).rules(&["R-LOG-40", "R-LOG-41", "R-LOG-43"]))
         }
+        Event::LogsRecovered { broker, logs, segments } => {
+            let title = format!(
+                "broker {broker} did not stop in order: it reads {} of {} again",
+                count(*segments, "segment"),
+                count(*logs, "log")
+            );
+            let detail = "From its recovery point on a log may have been written in part; high watermarks and log starts are those noted last.";
+            let sentence = Sentence::new(time, Tone::Info, Subject::Broker(*broker), title);
+            Some(sentence.detail(detail).rules(&["R-REPL-56"]))
+        }
+        Event::UnflushedLost { broker, partitions, offsets } => {
+            let title = format!(
+                "broker {broker} lost {} of {} that were not flushed",
+                count(*offsets, "record"),
+                count(*partitions, "partition")
+            );
+            let detail = "Kafka acknowledges what is in the page cache of the in-sync replicas; flush.messages and flush.ms are off by default.";
+            let sentence = Sentence::new(time, Tone::Bad, Subject::Broker(*broker), title);
+            Some(sentence.detail(detail).rules(&["R-LOG-14"]))
+        }
+        Event::DiskWiped { broker } => {
+            let title = format!("broker {broker}: everything on its disk is gone");
+            let detail = "When it starts it has no log, and copies what it is to have from the leaders.";
+            Some(Sentence::new(time, Tone::Bad, Subject::Broker(*broker), title).detail(detail))
+        }
         _ => None,
     }
 }

@@ -2,6 +2,7 @@ mod append;
 mod compaction;
 #[cfg(feature = "codecs")]
 mod compression;
+mod flush;
 mod producers;
 mod read;
 mod segments;

@@ -64,7 +64,8 @@ fn a_restart_keeps_the_records_and_the_checkpointed_high_watermark() {
     let mut log = log_of(E0, &[&["a"], &["b"]]);
     log.maybe_increment_high_watermark(Offset(2));
     log.assign_epoch(E1, Offset(2));
-    log.restore(Offset(1));
+    let found = Checkpointed { high_watermark: Offset(1), ..Checkpointed::default() };
+    assert_eq!(log.load(NOW, found, &LogConfig::default()), 1, "the one segment is read again");
     assert_eq!(
         (log.high_watermark(), log.log_end_offset(), epochs(&log)),
         (Offset(1), Offset(2), vec![(0, 0)])
