@@ -23,6 +23,10 @@ pub struct Member {
     pub instance: Option<&'static str>,
     pub generation: i32,
     pub leader: String,
+    /// What it offers, the best first.
+    pub assignors: Vec<&'static str>,
+    /// What its generation uses.
+    pub protocol: String,
     pub session_timeout_ms: i32,
     subscription: Bytes,
     join: i32,
@@ -57,6 +61,8 @@ impl Member {
             instance: None,
             generation: -1,
             leader,
+            assignors: vec!["range"],
+            protocol: String::new(),
             session_timeout_ms: 45_000,
             subscription: Bytes::new(),
             join: 0,
@@ -81,8 +87,10 @@ impl Member {
     }
 
     pub fn join_request(&self) -> m::JoinGroupRequest {
-        let range = JoinGroupRequestProtocol::default().with_name("range".into());
-        let range = range.with_metadata(self.subscription.clone());
+        let protocol = |name: &&'static str| {
+            let named = JoinGroupRequestProtocol::default().with_name(StrBytes::from_static_str(name));
+            named.with_metadata(self.subscription.clone())
+        };
         m::JoinGroupRequest::default()
             .with_group_id(wire_group())
             .with_session_timeout_ms(self.session_timeout_ms)
@@ -90,7 +98,7 @@ impl Member {
             .with_member_id(self.wire_id())
             .with_group_instance_id(self.instance.map(StrBytes::from))
             .with_protocol_type("consumer".into())
-            .with_protocols(vec![range])
+            .with_protocols(self.assignors.iter().map(protocol).collect())
     }
 
     /// The first round of a new member; takes the id that it is told.
@@ -115,6 +123,7 @@ impl Member {
         let Response::JoinGroup(body) = answer.as_ref() else { panic!("{answer:?}") };
         (self.id, self.generation) = (body.member_id.to_string(), body.generation_id);
         self.leader = body.leader.to_string();
+        self.protocol = body.protocol_name.as_deref().unwrap_or_default().to_owned();
         ErrorCode::from_code(body.error_code)
     }
 

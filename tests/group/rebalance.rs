@@ -221,3 +221,23 @@ fn a_static_member_whose_return_is_not_written_keeps_its_old_id_r_grp_25() {
     assert_eq!(a.heartbeat(&mut cluster), ErrorCode::UnknownMemberId);
     assert_eq!(again.heartbeat(&mut cluster), ErrorCode::None);
 }
+
+#[test]
+fn the_assignor_that_most_members_name_first_is_used_whatever_its_name_r_grp_16() {
+    let mut cluster = Cluster::new(GroupConfig::default());
+    let mut members = ["a", "b", "c"].map(Member::new);
+    members[0].assignors = vec!["range", "sticky", "only-mine"];
+    members[1].assignors = vec!["other", "sticky", "range"];
+    members[2].assignors = vec!["sticky", "range"];
+    for member in &mut members {
+        member.join(&mut cluster);
+    }
+    cluster.sleep(9_000);
+    for member in &mut members {
+        assert_eq!(member.joined(&mut cluster), ErrorCode::None);
+        assert_eq!(
+            member.protocol, "sticky",
+            "two votes of three, for others that not all support do not count"
+        );
+    }
+}
