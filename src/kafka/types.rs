@@ -131,22 +131,39 @@ impl fmt::Display for TopicId {
     }
 }
 
+/// The first eight bytes as one number that is ordered as they are; what a shorter text lacks counts as zero.
+fn prefix_of(text: &str) -> u64 {
+    let mut bytes = [0; 8];
+    let length = text.len().min(8);
+    bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
+    u64::from_be_bytes(bytes)
+}
+
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, Eq)]
-        pub struct $name(Rc<str>);
+        #[derive(Clone, Eq)]
+        pub struct $name {
+            /// The first bytes, which settle most comparisons without a look at the text.
+            prefix: u64,
+            text: Rc<str>,
+        }
 
-        // Most comparisons are of a name with itself: the pointer settles them.
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_tuple(stringify!($name)).field(&self.text).finish()
+            }
+        }
+
         impl PartialEq for $name {
             fn eq(&self, other: &Self) -> bool {
-                Rc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+                self.cmp(other).is_eq()
             }
         }
 
         impl Hash for $name {
             fn hash<H: Hasher>(&self, state: &mut H) {
-                self.0.hash(state);
+                self.text.hash(state);
             }
         }
 
@@ -157,23 +174,27 @@ macro_rules! name {
         }
 
         impl Ord for $name {
+            /// The order of the texts. Most names that are alike are copies of one.
             fn cmp(&self, other: &Self) -> Ordering {
-                if Rc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
+                self.prefix.cmp(&other.prefix).then_with(|| match Rc::ptr_eq(&self.text, &other.text) {
+                    true => Ordering::Equal,
+                    false => self.text.cmp(&other.text),
+                })
             }
         }
 
         impl $name {
             pub fn new(text: &str) -> Self {
-                Self(Rc::from(text))
+                Self { prefix: prefix_of(text), text: Rc::from(text) }
             }
 
             pub fn as_str(&self) -> &str {
-                &self.0
+                &self.text
             }
 
             /// The form that requests carry.
             pub fn to_wire(&self) -> kafka_protocol::protocol::StrBytes {
-                kafka_protocol::protocol::StrBytes::from_string(self.0.to_string())
+                kafka_protocol::protocol::StrBytes::from_string(self.text.to_string())
             }
         }
 
@@ -185,7 +206,7 @@ macro_rules! name {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(&self.0)
+                f.pad(&self.text)
             }
         }
     };
@@ -215,7 +236,7 @@ impl MemberId {
     }
 
     pub fn is_unknown(&self) -> bool {
-        self.0.is_empty()
+        self.text.is_empty()
     }
 }
 
@@ -266,5 +287,22 @@ impl fmt::Display for NodeId {
             NodeId::Broker(id) => write!(f, "broker {id}"),
             NodeId::Client(number) => write!(f, "client {number}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_ordered_as_their_texts() {
+        let texts =
+            ["", "\0", "a", "a\0", "a\0b", "ab", "orders", "orders-1", "orders-10", "orders-2", "ünder"];
+        for (a, b) in texts.iter().flat_map(|a| texts.iter().map(move |b| (a, b))) {
+            let (left, right) = (Topic::new(a), Topic::new(b));
+            assert_eq!(left.cmp(&right), a.cmp(b), "{a:?} {b:?}");
+            assert_eq!(left == right, a == b, "{a:?} {b:?}");
+        }
+        assert_eq!(Topic::new("orders"), Topic::new("orders"));
     }
 }
