@@ -107,6 +107,9 @@ impl Metadata {
 
     /// Asks for exactly these topics from now on; at once if one of them is new.
     pub fn want(&mut self, topics: BTreeSet<Topic>) {
+        if topics == self.wanted {
+            return;
+        }
         let any_new = topics.iter().any(|topic| !self.wanted.contains(topic));
         self.wanted = topics;
         let wanted = &self.wanted;

@@ -212,9 +212,7 @@ impl Broker {
             BrokerTimer::ShutDown => self.shut_down(now, fx),
             BrokerTimer::Raft(timer) => self.with_raft(now, fx, |raft, fx| raft.on_timer(now, timer, fx)),
             BrokerTimer::FindController => self.flush_all(now, fx),
-            BrokerTimer::Operation(id) => {
-                self.with_replicas(now, fx, |replicas, step| replicas.expire(id, step))
-            }
+            BrokerTimer::Purgatory => self.with_replicas(now, fx, ReplicaManager::expire),
             BrokerTimer::CheckIsr => {
                 self.with_replicas(now, fx, ReplicaManager::check_isr);
                 fx.set_timer(BrokerTimer::CheckIsr, now.plus_ms(self.isr_check_ms()));

@@ -3,7 +3,6 @@
 use crate::kafka::group::GroupTimer;
 use crate::kafka::network_client::NetworkTimer;
 use crate::kafka::raft::RaftTimer;
-use crate::kafka::replication::purgatory::OperationId;
 use crate::kafka::types::BrokerId;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,8 +15,8 @@ pub enum BrokerTimer {
     Raft(RaftTimer),
     /// The active controller is looked for again.
     FindController,
-    /// A request in the purgatory has waited long enough.
-    Operation(OperationId),
+    /// A request in the purgatory may have waited long enough.
+    Purgatory,
     /// Leaders look for followers that lag.
     CheckIsr,
     /// High watermarks are written to disk.

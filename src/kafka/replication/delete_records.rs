@@ -11,7 +11,6 @@ use kafka_protocol::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
 use super::manager::{ReplicaManager, Step};
 use super::produce::is_internal;
 use super::purgatory::{DelayedDeleteRecords, Operation, OperationId, PendingDelete};
-use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::RequestId;
 use crate::kafka::event::{Event, LogStartReason};
@@ -57,8 +56,7 @@ impl ReplicaManager {
         let watched = done.iter().map(|pending| pending.tp.clone()).collect();
         let deadline = step.now.plus_ms(request.timeout_ms.into());
         let operation = DelayedDeleteRecords { request: id, response, pending: done };
-        let operation = self.purgatory.park(Operation::DeleteRecords(operation), watched, deadline);
-        step.fx.set_timer(BrokerTimer::Operation(operation), deadline);
+        let operation = self.park(Operation::DeleteRecords(operation), watched, deadline, step);
         self.try_complete_delete_records(operation, step);
     }
 
@@ -133,7 +131,6 @@ impl ReplicaManager {
         if parked.pending.is_empty()
             && let Some(Operation::DeleteRecords(parked)) = self.purgatory.remove(id)
         {
-            step.fx.cancel_timer(BrokerTimer::Operation(id));
             step.fx.respond(parked.request, parked.response);
         }
     }

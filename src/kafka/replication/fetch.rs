@@ -15,7 +15,6 @@ use super::manager::{Notice, ReplicaManager, Step};
 use super::partition::Partition;
 use super::purgatory::{DelayedFetch, Operation, OperationId, SharedFetch};
 use super::session::PartitionKey;
-use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::config::BrokerConfig;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::RequestId;
@@ -137,11 +136,10 @@ impl ReplicaManager {
         let watched = reads.into_iter().filter_map(|read| read.asked.tp).collect();
         let deadline = step.now.plus_ms(fetch.max_wait_ms.into());
         let session = parked.context.session();
-        let operation = self.purgatory.park(Operation::Fetch(parked), watched, deadline);
+        let operation = self.park(Operation::Fetch(parked), watched, deadline, step);
         if let Some(session) = session.and_then(|id| self.sessions.get_mut(id)) {
             session.parked.push(operation);
         }
-        step.fx.set_timer(BrokerTimer::Operation(operation), deadline);
     }
 
     /// Reads partitions in their order. `fresh`: the request has just come, so it tells how far a follower is; one that
@@ -228,7 +226,6 @@ impl ReplicaManager {
             return;
         }
         if let Some(Operation::Fetch(parked)) = self.purgatory.remove(id) {
-            step.fx.cancel_timer(BrokerTimer::Operation(id));
             self.end_fetch(id, &parked, step);
         }
     }

@@ -10,7 +10,7 @@ use super::disk::{Checkpoints, LogDirectory};
 use super::fetcher::Fetcher;
 use super::leader::Judgement;
 use super::partition::{Partition, Role};
-use super::purgatory::{OperationId, Purgatory};
+use super::purgatory::{Operation, OperationId, Purgatory};
 use super::session_cache::FetchSessionCache;
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::config::{BrokerConfig, TopicConfig};
@@ -307,7 +307,6 @@ impl ReplicaManager {
     }
 
     fn try_complete(&mut self, id: OperationId, step: &mut Step<'_>) {
-        use super::purgatory::Operation;
         match self.purgatory.get(id) {
             Some(Operation::Produce(_)) => self.try_complete_produce(id, step),
             Some(Operation::Fetch(_)) => self.try_complete_fetch(id, step),
@@ -316,9 +315,36 @@ impl ReplicaManager {
         }
     }
 
-    /// An operation has waited until its deadline: it is answered with what there is.
-    pub fn expire(&mut self, id: OperationId, step: &mut Step<'_>) {
-        use super::purgatory::Operation;
+    /// Lets a request wait for one of the partitions, or its deadline.
+    pub(super) fn park(
+        &mut self,
+        operation: Operation,
+        watched: Vec<TopicPartition>,
+        deadline: Time,
+        step: &mut Step<'_>,
+    ) -> OperationId {
+        let id = self.purgatory.park(operation, watched, deadline);
+        self.set_alarm(step);
+        id
+    }
+
+    /// One timer for all that waits: to cancel and set one for each request would cost more than to look once in vain.
+    fn set_alarm(&mut self, step: &mut Step<'_>) {
+        if let Some(at) = self.purgatory.alarm() {
+            step.fx.set_timer(BrokerTimer::Purgatory, at);
+        }
+    }
+
+    /// The timer has run out: what has waited until its deadline is answered with what there is.
+    pub fn expire(&mut self, step: &mut Step<'_>) {
+        for id in self.purgatory.due(step.now) {
+            self.expire_one(id, step);
+        }
+        self.set_alarm(step);
+    }
+
+    /// A request has waited long enough.
+    pub(super) fn expire_one(&mut self, id: OperationId, step: &mut Step<'_>) {
         match self.purgatory.remove(id) {
             Some(Operation::Produce(produce)) => step.fx.respond(produce.request, produce.response),
             Some(Operation::Fetch(fetch)) => self.end_fetch(id, &fetch, step),

@@ -11,7 +11,6 @@ use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
 
 use super::manager::{ReplicaManager, Step};
 use super::purgatory::{DelayedProduce, Operation, OperationId, PendingAcks};
-use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Effect, RequestId};
 use crate::kafka::event::Event;
@@ -179,8 +178,7 @@ impl ReplicaManager {
         let watched = pending.iter().map(|pending| pending.tp.clone()).collect();
         let deadline = step.now.plus_ms(request.timeout_ms.into());
         let operation = Operation::Produce(DelayedProduce { request: id, response, pending });
-        let operation = self.purgatory.park(operation, watched, deadline);
-        step.fx.set_timer(BrokerTimer::Operation(operation), deadline);
+        let operation = self.park(operation, watched, deadline, step);
         self.try_complete_produce(operation, step);
     }
 
@@ -203,7 +201,6 @@ impl ReplicaManager {
         if produce.pending.is_empty()
             && let Some(Operation::Produce(produce)) = self.purgatory.remove(id)
         {
-            step.fx.cancel_timer(BrokerTimer::Operation(id));
             step.fx.respond(produce.request, produce.response);
         }
     }

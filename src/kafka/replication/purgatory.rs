@@ -101,6 +101,9 @@ pub struct Purgatory {
     next: u64,
     operations: BTreeMap<OperationId, Waiting>,
     watchers: BTreeMap<TopicPartition, BTreeSet<OperationId>>,
+    deadlines: BTreeSet<(Time, OperationId)>,
+    /// For when the timer is set; the operation that it was set for may be answered already.
+    armed: Option<Time>,
 }
 
 #[derive(Clone, Debug)]
@@ -111,7 +114,7 @@ pub struct Waiting {
 }
 
 impl Purgatory {
-    /// Parks an operation until one of `watched` changes; the caller sets the timer for `deadline`.
+    /// Parks an operation until one of `watched` changes, or `deadline`.
     pub fn park(
         &mut self,
         operation: Operation,
@@ -123,8 +126,22 @@ impl Purgatory {
         for tp in &watched {
             self.watchers.entry(tp.clone()).or_default().insert(id);
         }
+        self.deadlines.insert((deadline, id));
         self.operations.insert(id, Waiting { operation, deadline, watched });
         id
+    }
+
+    /// When the timer is to be set for, if that is earlier than it is.
+    pub fn alarm(&mut self) -> Option<Time> {
+        let (next, _) = *self.deadlines.first()?;
+        let earlier = self.armed.is_none_or(|armed| next < armed);
+        earlier.then(|| *self.armed.insert(next))
+    }
+
+    /// The timer has run out: the operations that have waited until their deadline, in its order.
+    pub fn due(&mut self, now: Time) -> Vec<OperationId> {
+        self.armed = None;
+        self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect()
     }
 
     /// A fetch that waits depends on this partition too, of which it wants what follows in the segment at `segment`.
@@ -141,6 +158,7 @@ impl Purgatory {
     /// Takes an operation out to answer it.
     pub fn remove(&mut self, id: OperationId) -> Option<Operation> {
         let waiting = self.operations.remove(&id)?;
+        self.deadlines.remove(&(waiting.deadline, id));
         for tp in &waiting.watched {
             if let Some(watchers) = self.watchers.get_mut(tp) {
                 watchers.remove(&id);

@@ -13,7 +13,6 @@ use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
 
 use super::disk::LogDirectory;
 use super::manager::{Notice, ReplicaManager, Step};
-use super::purgatory::OperationId;
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Channel, Effect, Effects, RequestId};
@@ -157,12 +156,12 @@ fn ex_2_the_brokers_own_wait_ends_after_the_requests_timeout_and_the_record_stay
     let effects = bench.produce(-1);
     assert_eq!(answers(&effects), [], "it waits for broker 2 (R-REPL-29)");
     let deadline = effects.iter().find_map(|effect| match effect {
-        Effect::SetTimer { timer: BrokerTimer::Operation(id), at } => Some((*id, *at)),
+        Effect::SetTimer { timer: BrokerTimer::Purgatory, at } => Some(*at),
         _ => None,
     });
-    assert_eq!(deadline, Some((OperationId(0), Time::from_ms(31_000))));
+    assert_eq!(deadline, Some(Time::from_ms(31_000)));
     bench.now = Time::from_ms(31_000);
-    let effects = bench.step(|replicas, step| replicas.expire(OperationId(0), step));
+    let effects = bench.step(ReplicaManager::expire);
     assert_eq!(answers(&effects), [(ErrorCode::RequestTimedOut, 0)], "R-REPL-32");
     assert_eq!(bench.end(), Offset(1), "the data stays in the log and may still be committed");
 }

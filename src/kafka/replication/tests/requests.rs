@@ -126,10 +126,10 @@ fn a_consumers_fetch_waits_for_its_bytes_below_the_high_watermark_or_its_time() 
     let waiting = bench.fetch(fetch_request(CONSUMER, 0, NO_EPOCH));
     assert_eq!(read(&waiting), None, "there is nothing to read");
     let deadline = waiting.iter().find_map(|effect| match effect {
-        Effect::SetTimer { timer: BrokerTimer::Operation(id), at } => Some((*id, *at)),
+        Effect::SetTimer { timer: BrokerTimer::Purgatory, at } => Some(*at),
         _ => None,
     });
-    assert_eq!(deadline, Some((OperationId(0), Time::from_ms(1_500))), "fetch.max.wait.ms");
+    assert_eq!(deadline, Some(Time::from_ms(1_500)), "fetch.max.wait.ms");
     assert_eq!(read(&bench.produce(1)), None, "what is not committed cannot be read");
     let committed = bench.fetch(fetch_request(2, 1, 0));
     assert!(matches!(read(&committed), Some((ErrorCode::None, bytes)) if bytes > 0), "{committed:?}");
@@ -138,7 +138,7 @@ fn a_consumers_fetch_waits_for_its_bytes_below_the_high_watermark_or_its_time() 
     assert_eq!(read(&bench.fetch(many)), None, "one record has fewer than fetch.min.bytes");
     bench.now = Time::from_ms(1_500);
     let last = bench.replicas.purgatory().iter().map(|(id, _)| id).last().expect("it waits");
-    let expired = bench.step(|replicas, step| replicas.expire(last, step));
+    let expired = bench.step(|replicas, step| replicas.expire_one(last, step));
     assert!(matches!(read(&expired), Some((ErrorCode::None, bytes)) if bytes > 0), "{expired:?}");
 }
 

@@ -64,7 +64,7 @@ impl Bench {
         }
         let (parked, _) = self.replicas.purgatory().iter().last().expect("it waits");
         self.now = self.now.plus_ms(500);
-        let effects = self.step(|replicas, step| replicas.expire(parked, step));
+        let effects = self.step(|replicas, step| replicas.expire_one(parked, step));
         told(fetch_answers(&effects)[0])
     }
 
@@ -275,7 +275,7 @@ fn a_session_that_is_evicted_is_answered_once_more() {
         bench.fetched(fetch(FOLLOWER, (0, 0), &[(0, 0)]));
     }
     assert_eq!(bench.loud(session), None, "followers need the slots");
-    let effects = bench.step(|replicas, step| replicas.expire(parked, step));
+    let effects = bench.step(|replicas, step| replicas.expire_one(parked, step));
     assert_eq!(told(fetch_answers(&effects)[0]), (OK, session, vec![]));
     let gone = (ErrorCode::FetchSessionIdNotFound, 0, vec![]);
     assert_eq!(bench.fetched(fetch(CONSUMER, (session, 2), &[])), gone);
