@@ -21,6 +21,7 @@ mod fetching;
 mod groups;
 mod lifecycle;
 mod live;
+mod placement;
 mod positions;
 mod power;
 mod quorum;

@@ -1,254 +1,408 @@
-//! The six situations of `15_quorum.json`, which Kafka 4.3.1 ran one after the other on one cluster: which requests are
-//! answered, which fail and how, and what the status shows. Times are the run's own; so are offsets and epochs.
+//! The six situations of `15_quorum.json`, which Kafka 4.3.1 ran one after the other on one cluster, lived again: which
+//! requests are answered, which fail and how, and what the status shows. Offsets and times are the run's own, and so is
+//! which of several equal controllers wins an election.
 
+use std::collections::BTreeMap;
+
+use glassbroker::client::producer::ProducerSpec;
+use glassbroker::client::producer::workload::ValuePattern;
+use glassbroker::kafka::controller::configs::Resource;
+use glassbroker::kafka::controller::elections::ElectionType;
 use glassbroker::kafka::event::Event;
 use glassbroker::kafka::protocol::ErrorCode;
-use glassbroker::kafka::raft::QuorumRole;
+use glassbroker::kafka::raft::{QuorumStatus, ReplicaStatus};
 use glassbroker::kafka::types::{BrokerId, ControllerId, NodeId, Offset, Topic};
-use glassbroker::sim::Command;
+use glassbroker::sim::{Command, Target};
+use serde_json::Value;
 
-use crate::dsl::{Cluster, config, controller, quorum, tp};
+use crate::describe_quorum::describe;
+use crate::dsl::{Cluster, config, quorum, tp};
 
-const SERVERS: &[(&str, &str)] = &[
-    ("broker.session.timeout.ms", "3000"),
-    ("broker.heartbeat.interval.ms", "500"),
-    ("replica.lag.time.max.ms", "4000"),
-    ("offsets.topic.num.partitions", "3"),
-];
+#[path = "quorum_vector/recorded.rs"]
+mod recorded;
+
+use recorded::{Recorded, recordings};
+
 const PRODUCER: &[(&str, &str)] =
     &[("delivery.timeout.ms", "6000"), ("request.timeout.ms", "2000"), ("max.block.ms", "6000")];
 const PARTITIONS: [&str; 3] = ["t-0", "t-1", "t-2"];
+/// Keys of which the records go to partition 1 and to partition 2 of three (EX-13).
+const KEY_OF_1: &str = "key";
+const KEY_OF_2: &str = "user-1";
 
-/// `kafka-metadata-quorum.sh describe --status`.
-#[derive(Debug, PartialEq)]
-struct Status {
-    leader: i32,
-    max_follower_lag: i64,
-    /// Voters of which the leader knows no log end.
-    unknown: Vec<i32>,
-    observers: Vec<i32>,
+/// The cluster, and which of its controllers stands for which of the recorded one.
+struct Player {
+    c: Cluster,
+    controllers: BTreeMap<i32, i32>,
+    /// Recorded and own epoch when a status was last seen.
+    epochs: (i32, i32),
+    clients: i32,
 }
 
-/// What the active controller knows; `None` when there is none that could answer.
-fn status(c: &Cluster) -> Option<Status> {
-    let active = c.world.active_controller()?;
-    let (raft, end) = (active.raft(), active.raft().log().end_offset());
-    let voters = raft.voters().iter().filter(|id| **id != active.id());
-    let ends: Vec<(i32, Offset)> = voters
-        .map(|id| {
-            let progress = raft.progress(NodeId::Controller(*id)).expect("a voter");
-            (id.0, progress.end_offset.unwrap_or(Offset::UNKNOWN))
-        })
-        .collect();
-    let observers = (1..=3).filter(|id| raft.progress(NodeId::Broker(BrokerId(*id))).is_some());
-    Some(Status {
-        leader: active.id().0,
-        max_follower_lag: ends.iter().map(|(_, offset)| end - *offset).max().unwrap_or(0),
-        unknown: ends.iter().filter(|(_, offset)| *offset == Offset::UNKNOWN).map(|(id, _)| *id).collect(),
-        observers: observers.collect(),
-    })
-}
+impl Player {
+    fn new(servers: &[(&str, &str)]) -> Player {
+        let c = quorum(3, servers);
+        Player { c, controllers: (101..=103).map(|id| (id, id)).collect(), epochs: (0, 0), clients: 0 }
+    }
 
-fn healthy_status(leader: i32) -> Option<Status> {
-    Some(Status { leader, max_follower_lag: 0, unknown: Vec::new(), observers: vec![1, 2, 3] })
-}
-
-fn epoch(c: &Cluster) -> i32 {
-    c.world.active_controller().and_then(|active| active.active_epoch()).expect("one is active").0
-}
-
-/// `kafka-topics.sh --create`: nothing, or the error within a minute and a half.
-fn create(c: &mut Cluster, name: &str) -> Result<(), ErrorCode> {
-    let topic = Topic::new(name);
-    let command = Command::CreateTopic { topic, partitions: 1, replication_factor: 1, config: config(&[]) };
-    outcome(c, command, |event| matches!(event, Event::TopicCreated { topic, .. } if topic.as_str() == name))
-}
-
-/// `kafka-configs.sh --alter`.
-fn alter(c: &mut Cluster) -> Result<(), ErrorCode> {
-    let command = Command::SetTopicConfig {
-        topic: "t".into(),
-        key: "min.insync.replicas".into(),
-        value: Some("2".into()),
-    };
-    outcome(c, command, |event| matches!(event, Event::ConfigChanged { .. }))
-}
-
-fn outcome(c: &mut Cluster, command: Command, done: impl Fn(&Event) -> bool) -> Result<(), ErrorCode> {
-    let seen = c.world.trace().len_ever();
-    c.give(command);
-    let found = |c: &Cluster| {
-        c.world.trace().since(seen).find_map(|entry| match &entry.event {
-            Event::CommandRefused { error, .. } => Some(Err(*error)),
-            event if done(event) => Some(Ok(())),
-            _ => None,
-        })
-    };
-    c.until("an outcome", 90_000, |c| found(c).is_some());
-    found(c).expect("just seen")
-}
-
-/// `kafka-console-producer.sh` with as many lines; how many of them are acknowledged.
-fn produce(c: &mut Cluster, name: &str, records: i64) -> i64 {
-    c.producer(name, "t", "100/s", PRODUCER);
-    c.send(name, records);
-    c.run_ms(7_500);
-    let counts = c.producer_state(name).counts();
-    assert_eq!(counts.acknowledged + counts.failed, records, "{}", c.report());
-    counts.acknowledged
-}
-
-/// `kafka-console-consumer.sh --from-beginning`; how many records it gets in a while.
-fn consume(c: &mut Cluster, name: &str, group: &str) -> i64 {
-    let seen = c.world.trace().len_ever();
-    c.consumer(name, group, &["t"], &["poll"], &[("auto.offset.reset", "earliest")]);
-    c.run_ms(12_000);
-    let polled = c.world.trace().since(seen).filter_map(|entry| match &entry.event {
-        Event::Polled { client, records, .. } if client.as_str() == name => Some(*records),
-        _ => None,
-    });
-    let records = polled.sum();
-    c.give(Command::Close(name.into()));
-    c.run_ms(1_000);
-    records
-}
-
-/// `kafka-topics.sh --list`, asked of broker 1.
-fn topics(c: &Cluster) -> Vec<String> {
-    let image = c.world.broker(BrokerId(1)).expect("it runs").image().clone();
-    image.topics().map(|topic| topic.name.to_string()).collect()
-}
-
-/// Leader and ISR of each partition as broker 1 knows them: what `--describe` shows.
-fn described(c: &Cluster) -> Vec<(i32, Vec<i32>)> {
-    let image = c.world.broker(BrokerId(1)).expect("it runs").image();
-    let partition = |name: &&str| image.partition(&tp(name)).expect("it exists").clone();
-    let sorted = |isr: &[BrokerId]| {
-        let mut ids: Vec<i32> = isr.iter().map(|id| id.0).collect();
-        ids.sort();
-        ids
-    };
-    PARTITIONS.iter().map(partition).map(|p| (p.leader.0, sorted(&p.isr))).collect()
-}
-
-fn high_watermarks(c: &Cluster) -> Vec<Option<Offset>> {
-    let leaders = described(c).into_iter().zip(PARTITIONS);
-    leaders.map(|((leader, _), name)| Some(c.partition(leader, name)?.log.high_watermark())).collect()
-}
-
-/// Producers come and go until each broker holds a block of producer ids, as the recorded one did (R-CTRL-9).
-fn hand_out_producer_ids(c: &mut Cluster) {
-    let blocks = |c: &Cluster| {
-        c.world.active_controller().map_or(0, |active| active.image().next_producer_id.0) / 1_000
-    };
-    for number in 0..30 {
-        if blocks(c) < 3 {
-            let name = format!("earlier-{number}");
-            c.producer(&name, "t", "1/s", PRODUCER);
-            c.give(Command::Close(name.as_str().into()));
+    /// The recorded leader's part is taken by the one that leads here; until then the two were alike.
+    fn recast(&mut self, leader: i32) {
+        let (own, cast) = (self.c.leader(), self.controllers[&leader]);
+        for role in self.controllers.values_mut() {
+            *role = match *role {
+                id if id == own => cast,
+                id if id == cast => own,
+                id => id,
+            };
         }
     }
-    assert_eq!(blocks(c), 3, "{}", c.report());
-}
 
-fn healthy(c: &mut Cluster) {
-    hand_out_producer_ids(c);
-    assert_eq!(produce(c, "one", 1), 1);
-    assert_eq!(consume(c, "first", "g1"), 1);
-    assert_eq!(status(c), healthy_status(c.leader()), "{}", c.report());
-}
+    fn target(&self, node: i32) -> Target {
+        match self.controllers.get(&node) {
+            Some(own) => Target::Controller(ControllerId(*own)),
+            None => Target::Broker(BrokerId(node)),
+        }
+    }
 
-fn active_controller_killed(c: &mut Cluster) {
-    let (dead, before) = (c.leader(), epoch(c));
-    c.kill_controller(dead);
-    c.until("another controller leads", 4_300, |c| c.active().is_some_and(|id| id != dead));
-    assert!(epoch(c) > before);
-    c.run_ms(1_000);
-    let shown = status(c).expect("it answers");
-    assert_eq!((shown.unknown.clone(), shown.observers.clone()), (vec![dead], vec![1, 2, 3]));
-    let end = c.world.active_controller().expect("active").raft().log().end_offset();
-    assert_eq!(shown.max_follower_lag, end.0 + 1, "the dead controller stays a voter and its lag grows");
-    assert_eq!(create(c, "after-failover"), Ok(()));
-    assert_eq!(produce(c, "two", 1), 1);
-    assert_eq!(consume(c, "second", "g1"), 1);
-    assert_eq!(status(c).expect("it answers").unknown, [dead]);
-}
+    fn next_client(&mut self, what: &str) -> String {
+        self.clients += 1;
+        format!("{what}-{}", self.clients)
+    }
 
-fn majority_lost(c: &mut Cluster) {
-    let second = c.leader();
-    c.kill_controller(second);
-    c.run_ms(4_000);
-    assert_eq!(status(c), None, "nobody can say");
-    assert_eq!(create(c, "no-quorum"), Err(ErrorCode::RequestTimedOut));
-    assert_eq!(alter(c), Err(ErrorCode::RequestTimedOut));
-    assert_eq!(topics(c), ["__consumer_offsets", "after-failover", "t"], "brokers know what they knew");
-    assert_eq!(produce(c, "three", 1), 1, "data requests go on");
-    assert_eq!(consume(c, "third", "g1"), 1);
-    assert_eq!(consume(c, "newcomer", "g-new"), 3, "a group that did not exist before");
-}
+    /// Producers come and go until each broker holds a block of producer ids, as the recorded one did (R-CTRL-9).
+    fn hand_out_producer_ids(&mut self) {
+        let blocks = |c: &Cluster| {
+            c.world.active_controller().map_or(0, |active| active.image().next_producer_id.0) / 1_000
+        };
+        for _ in 0..30 {
+            if blocks(&self.c) < 3 {
+                let name = self.next_client("earlier");
+                self.c.producer(&name, "t", "1/s", PRODUCER);
+                self.c.give(Command::Close(name.as_str().into()));
+            }
+        }
+        assert_eq!(blocks(&self.c), 3, "{}", self.c.report());
+    }
 
-fn broker_dies_without_quorum(c: &mut Cluster, dies: i32) {
-    let (before, written) = (described(c), high_watermarks(c));
-    c.kill(dies);
-    c.run_ms(6_000);
-    assert_eq!(described(c), before, "nobody takes note of the dead broker");
-    assert_eq!(produce(c, "m", 3), 0, "every in-sync set has the dead broker");
-    let after = high_watermarks(c);
-    for ((leader, _), (now, then)) in before.iter().zip(after.iter().zip(&written)) {
-        let expected = if *leader == dies { None } else { *then };
-        assert_eq!(*now, expected, "no high watermark moves");
+    fn play(&mut self, event: &Value) {
+        let nodes = || event["nodes"].as_array().expect("nodes").iter().map(recorded::node);
+        match event["op"].as_str().expect("an op") {
+            "kill (SIGKILL)" => nodes().for_each(|node| self.c.give(Command::Kill(self.target(node)))),
+            "start" => nodes().for_each(|node| self.c.give(Command::Start(self.target(node)))),
+            "pause (SIGSTOP)" => nodes().for_each(|node| self.c.give(Command::Freeze(self.target(node)))),
+            "resume (SIGCONT)" => nodes().for_each(|node| self.c.give(Command::Thaw(self.target(node)))),
+            "wait_until" => {
+                self.c.until("a controller leads that is alive", 18_000, |c| {
+                    let leader = c.active().map(|id| NodeId::Controller(ControllerId(id)));
+                    leader.and_then(|node| c.world.process(node)).is_some_and(|process| process.is_running())
+                });
+                self.recast(event["leader"].as_i64().expect("a leader") as i32);
+            }
+            "command" => self.command(&Recorded::new(event)),
+            other => panic!("{other} is not known"),
+        }
+    }
+
+    fn command(&mut self, recorded: &Recorded) {
+        match recorded.tool.as_str() {
+            "kafka-topics.sh" => self.topics(recorded),
+            "kafka-configs.sh" if recorded.has("--describe") => {
+                assert_eq!(self.described_configs(), recorded.listed_configs(), "{recorded}");
+            }
+            "kafka-configs.sh" => {
+                let (key, value) = recorded.option("--add-config").split_once('=').expect("key=value");
+                let (topic, key, value) = ("t".into(), key.to_string(), Some(value.to_string()));
+                self.administer(recorded, Command::SetTopicConfig { topic, key, value });
+            }
+            "kafka-leader-election.sh" => {
+                let partition = Some(tp("t-0"));
+                self.administer(recorded, Command::ElectLeader { kind: ElectionType::Preferred, partition });
+            }
+            "kafka-metadata-quorum.sh" => self.quorum(recorded),
+            "kafka-console-producer.sh" => self.produce(recorded),
+            "kafka-console-consumer.sh" => self.consume(recorded),
+            "kafka-consumer-groups.sh" => {
+                let mut listed = recorded.lines();
+                listed.sort();
+                assert_eq!(self.groups(), listed, "{recorded}");
+            }
+            "kafka-get-offsets.sh" => {
+                assert_eq!(self.offsets(), recorded.offsets(), "{recorded}\n{}", self.c.report());
+            }
+            "kafka-features.sh" => {
+                let image = self.c.world.broker(BrokerId(1)).expect("it runs").image();
+                assert_eq!(image.features, recorded.features(), "{recorded}");
+            }
+            // The one says an id, the other that there is no transaction: nothing that could differ here.
+            "kafka-cluster.sh" | "kafka-transactions.sh" => assert_eq!(recorded.exit, 0),
+            other => panic!("{other} is not known"),
+        }
+    }
+
+    /// A command is answered, or nobody answers it in time, as in the recording.
+    fn administer(&mut self, recorded: &Recorded, command: Command) {
+        let seen = self.c.world.trace().len_ever();
+        self.c.give(command);
+        let pending = |c: &Cluster| c.world.admin().expect("it runs").pending();
+        self.c.until("an outcome", 90_000, |c| pending(c) == 0);
+        let refusal = self.c.world.trace().since(seen).find_map(|entry| match &entry.event {
+            Event::CommandRefused { error, .. } => Some(*error),
+            _ => None,
+        });
+        let expected = recorded.is_timed_out().then_some(ErrorCode::RequestTimedOut);
+        assert_eq!((recorded.exit == 0, refusal), (expected.is_none(), expected), "{recorded}");
+    }
+
+    fn topics(&mut self, recorded: &Recorded) {
+        if recorded.has("--list") {
+            return assert_eq!(self.listed_topics(), recorded.lines(), "{recorded}");
+        }
+        if recorded.has("--describe") {
+            return self.describe_topic(recorded);
+        }
+        let topic = Topic::new(recorded.option("--topic"));
+        if recorded.has("--create") {
+            // As many partitions and replicas as were given one by one; they fall the same way here (D-2).
+            let assigned = recorded.has("--replica-assignment");
+            let (partitions, replication_factor) = if assigned { (3, 3) } else { (1, 1) };
+            let command = Command::CreateTopic { topic, partitions, replication_factor, config: config(&[]) };
+            self.administer(recorded, command);
+            if assigned {
+                self.c.run_ms(1_000);
+                assert_eq!(self.replicas(), recorded.assignment(), "{recorded}");
+                self.hand_out_producer_ids();
+            }
+        } else if recorded.has("--delete") {
+            self.administer(recorded, Command::DeleteTopic(topic));
+        } else {
+            let count = recorded.option("--partitions").parse().expect("a number");
+            self.administer(recorded, Command::AddPartitions { topic, count });
+        }
+    }
+
+    /// The tool asks the controller for reassignments first, so it says nothing without one.
+    fn describe_topic(&mut self, recorded: &Recorded) {
+        if recorded.exit != 0 {
+            assert!(recorded.is_timed_out());
+            return assert_eq!(describe(&mut self.c).map(|_| ()), Err(ErrorCode::RequestTimedOut));
+        }
+        assert_eq!(self.leaders(), recorded.leaders(), "{recorded}\n{}", self.c.report());
+    }
+
+    fn listed_topics(&self) -> Vec<String> {
+        let image = self.c.world.broker(BrokerId(1)).expect("it runs").image();
+        image.topics().map(|topic| topic.name.to_string()).collect()
+    }
+
+    fn partitions<T>(
+        &self,
+        of: impl Fn(&glassbroker::kafka::controller::image::PartitionRegistration) -> T,
+    ) -> Vec<T> {
+        let image = self.c.world.broker(BrokerId(1)).expect("it runs").image();
+        PARTITIONS.iter().map(|name| of(image.partition(&tp(name)).expect("it exists"))).collect()
+    }
+
+    fn replicas(&self) -> Vec<Vec<i32>> {
+        self.partitions(|partition| partition.replicas.iter().map(|id| id.0).collect())
+    }
+
+    /// Leader and in-sync set of each partition, as broker 1 knows them.
+    fn leaders(&self) -> Vec<(i32, Vec<i32>)> {
+        self.partitions(|partition| {
+            let mut isr: Vec<i32> = partition.isr.iter().map(|id| id.0).collect();
+            isr.sort();
+            (partition.leader.0, isr)
+        })
+    }
+
+    fn described_configs(&mut self) -> Vec<String> {
+        let seen = self.c.world.trace().len_ever();
+        self.c.give(Command::Describe(Resource::Topic("t".into())));
+        let found = |c: &Cluster| {
+            c.world.trace().since(seen).find_map(|entry| match &entry.event {
+                Event::ConfigsDescribed { configs, .. } => Some(configs.clone()),
+                _ => None,
+            })
+        };
+        self.c.until("the broker answers", 10_000, |c| found(c).is_some());
+        found(&self.c).expect("just seen").into_iter().map(|(key, value)| format!("{key}={value}")).collect()
+    }
+
+    /// `kafka-metadata-quorum.sh describe`, asked again for a moment while replicas come to a new leader.
+    fn quorum(&mut self, recorded: &Recorded) {
+        if recorded.exit != 0 {
+            assert!(recorded.is_timed_out());
+            return assert_eq!(describe(&mut self.c), Err(ErrorCode::RequestTimedOut), "{recorded}");
+        }
+        let mut differs = String::new();
+        for _ in 0..10 {
+            let status = describe(&mut self.c).expect("a leader answers");
+            if recorded.has("--status") {
+                self.recast(recorded.field("LeaderId"));
+            }
+            differs = match recorded.has("--status") {
+                true => self.differs_in_status(recorded, &status),
+                false => self.differs_in_replicas(recorded, &status),
+            };
+            if differs.is_empty() {
+                return;
+            }
+            self.c.run_ms(200);
+        }
+        panic!("{recorded}\n{differs}\n{}", self.c.report());
+    }
+
+    fn differs_in_status(&mut self, recorded: &Recorded, status: &QuorumStatus) -> String {
+        let ids = |replicas: &[ReplicaStatus]| -> Vec<String> {
+            let mut names: Vec<String> = replicas.iter().map(|replica| replica.node.to_string()).collect();
+            names.sort();
+            names
+        };
+        let own = |id: &i32| match self.controllers.get(id) {
+            Some(own) => format!("controller {own}"),
+            None => format!("broker {id}"),
+        };
+        let cast = |field: &str| -> Vec<String> {
+            let mut names: Vec<String> = recorded.ids(field).iter().map(own).collect();
+            names.sort();
+            names
+        };
+        let leader = format!("controller {}", status.leader);
+        let (theirs, ours) = ((recorded.field("LeaderEpoch")), status.epoch);
+        let same_epochs = (theirs > self.epochs.0) == (ours > self.epochs.1) || self.epochs == (0, 0);
+        // A voter of which nothing is known lacks the whole log and a record more.
+        let lag = |lag: i64, high_watermark: i64| if lag > high_watermark { "all" } else { "none" };
+        let lags = (
+            lag(recorded.field("MaxFollowerLag").into(), recorded.field("HighWatermark").into()),
+            lag(status.max_follower_lag(), status.high_watermark.0),
+        );
+        let known = (recorded.field("MaxFollowerLagTimeMs") >= 0, status.max_follower_lag_ms().is_some());
+        let same = own(&recorded.field("LeaderId")) == leader
+            && cast("CurrentVoters") == ids(&status.voters)
+            && cast("CurrentObservers") == ids(&status.observers)
+            && lags.0 == lags.1
+            && known.0 == known.1
+            && same_epochs;
+        if same {
+            self.epochs = (theirs, ours);
+            return String::new();
+        }
+        format!(
+            "{status:?}, lags {lags:?}, known {known:?}, epochs {:?} then {:?}",
+            self.epochs,
+            (theirs, ours)
+        )
+    }
+
+    fn differs_in_replicas(&self, recorded: &Recorded, status: &QuorumStatus) -> String {
+        let end = status.voters.iter().map(|voter| voter.log_end_offset).max().expect("voters");
+        let row = |replica: &ReplicaStatus, role: &'static str| {
+            let role = if replica.node == status.leader.into() { "Leader" } else { role };
+            let lacks = match replica.log_end_offset {
+                Offset::UNKNOWN => "all",
+                offset if offset == end => "nothing",
+                _ => "something",
+            };
+            (replica.node.to_string(), role.to_string(), lacks.to_string())
+        };
+        let mut rows: Vec<_> = status.voters.iter().map(|voter| row(voter, "Follower")).collect();
+        rows.extend(status.observers.iter().map(|observer| row(observer, "Observer")));
+        rows.sort();
+        let mut expected: Vec<_> = recorded
+            .replicas()
+            .into_iter()
+            .map(|(id, role, lacks)| {
+                let node = match self.controllers.get(&id) {
+                    Some(own) => format!("controller {own}"),
+                    None => format!("broker {id}"),
+                };
+                (node, role, lacks)
+            })
+            .collect();
+        expected.sort();
+        if rows == expected { String::new() } else { format!("{rows:?}, not {expected:?}") }
+    }
+
+    /// The lines become records of one partition; of those that may go to a dead broker's, all do.
+    fn produce(&mut self, recorded: &Recorded) {
+        let name = self.next_client("producer");
+        let key = if recorded.has("partitioner.ignore.keys=true") { KEY_OF_2 } else { KEY_OF_1 };
+        self.c.give(Command::AddProducer(ProducerSpec {
+            name: name.as_str().into(),
+            topic: "t".into(),
+            rate: "100/s".parse().expect("a rate"),
+            keys: key.parse().expect("a key"),
+            value: ValuePattern::new(recorded.input[0].trim_end_matches(|c: char| c.is_ascii_digit())),
+            value_size: None,
+            config: config(PRODUCER),
+        }));
+        self.c.give(Command::Pause(name.as_str().into()));
+        self.c.run_ms(500);
+        self.c.send(&name, recorded.input.len() as i64);
+        self.c.run_ms(7_500);
+        let counts = self.c.producer_state(&name).counts();
+        assert_eq!(counts.acknowledged + counts.failed, recorded.input.len() as i64, "{recorded}");
+        self.c.give(Command::Close(name.as_str().into()));
+    }
+
+    /// `kafka-console-consumer.sh --from-beginning`: as many records as were printed.
+    fn consume(&mut self, recorded: &Recorded) {
+        let (name, seen) = (self.next_client("consumer"), self.c.world.trace().len_ever());
+        let group = recorded.option("--group").to_string();
+        self.c.consumer(&name, &group, &["t"], &["poll"], &[("auto.offset.reset", "earliest")]);
+        self.c.run_ms(12_000);
+        let polled = self.c.world.trace().since(seen).filter_map(|entry| match &entry.event {
+            Event::Polled { client, records, .. } if client.as_str() == name => Some(*records),
+            _ => None,
+        });
+        let records: i64 = polled.sum();
+        assert_eq!(records, recorded.lines().len() as i64, "{recorded}\n{}", self.c.report());
+        self.c.give(Command::Close(name.as_str().into()));
+        self.c.run_ms(1_000);
+    }
+
+    /// The groups that their coordinators know.
+    fn groups(&self) -> Vec<String> {
+        let brokers = (1..=3).filter_map(|id| self.c.world.broker(BrokerId(id)));
+        let mut ids: Vec<String> =
+            brokers.flat_map(|broker| broker.groups().groups()).map(|group| group.id.to_string()).collect();
+        ids.sort();
+        ids
+    }
+
+    /// Partitions that are answered for, and the records in them: which of the first two has them is the keys' affair.
+    fn offsets(&self) -> (Vec<i32>, i64) {
+        let (mut answered, mut records) = (Vec::new(), 0);
+        for ((number, name), (leader, _)) in (0..).zip(PARTITIONS).zip(self.leaders()) {
+            if let Some(partition) = self.c.partition(leader, name) {
+                answered.push(number);
+                records += partition.log.high_watermark().0;
+            }
+        }
+        (answered, records)
     }
 }
 
-fn majority_back(c: &mut Cluster, dies: i32) {
-    let before = described(c);
-    let dead: Vec<i32> = (101..=103).filter(|id| c.world.controller(ControllerId(*id)).is_none()).collect();
-    c.start_controller(dead[0]);
-    c.until("a controller leads", 10_000, |c| c.active().is_some());
-    c.run_ms(100);
-    assert_eq!(status(c).expect("it answers").unknown, [dead[1]]);
-    assert!(
-        described(c).iter().zip(&before).all(|(now, then)| now.0 == then.0),
-        "at once: leaders as before"
-    );
-    c.run_ms(6_000);
-    for (leader, isr) in described(c) {
-        assert!(leader != dies && !isr.contains(&dies) && isr.len() == 2, "6 s later it is fenced: {isr:?}");
-    }
-    assert_eq!(create(c, "quorum-back"), Ok(()));
-    assert_eq!(produce(c, "four", 1), 1);
-    c.start_controller(dead[1]);
-    c.start(dies);
-    c.run_ms(7_000);
-    assert_eq!(status(c), healthy_status(c.leader()), "{}", c.report());
-    assert!(
-        described(c).iter().all(|(leader, isr)| *leader != dies && *isr == [1, 2, 3]),
-        "{:?}",
-        described(c)
-    );
-    assert!(!topics(c).contains(&"no-quorum".to_string()), "what timed out did not happen later");
-}
-
-fn active_controller_paused(c: &mut Cluster) {
-    let (paused, before) = (c.leader(), epoch(c));
-    c.give(Command::Freeze(controller(paused)));
-    c.until("another controller leads", 18_000, |c| c.active().is_some_and(|id| id != paused));
-    c.give(Command::Thaw(controller(paused)));
-    c.run_ms(4_000);
-    assert!(epoch(c) > before);
-    let role = c.world.controller(ControllerId(paused)).expect("it runs").raft().role();
-    assert_eq!(role, QuorumRole::Follower, "the old leader has rejoined");
-    assert_eq!(status(c), healthy_status(c.leader()), "{}", c.report());
-}
-
+/// R-CTRL-9, R-CTRL-12.
 #[test]
 fn the_six_situations_of_a_quorum_end_as_recorded() {
-    let mut c = quorum(3, SERVERS).topic("t", 3, 3, &[]);
-    let dies = described(&c)[2].0;
-    healthy(&mut c);
-    active_controller_killed(&mut c);
-    majority_lost(&mut c);
-    broker_dies_without_quorum(&mut c, if dies == 1 { 3 } else { dies });
-    majority_back(&mut c, if dies == 1 { 3 } else { dies });
-    active_controller_paused(&mut c);
+    let (servers, situations) = recordings();
+    let mut servers: Vec<(&str, &str)> =
+        servers.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    servers.push(("offsets.topic.num.partitions", "3"));
+    let mut player = Player::new(&servers);
+    assert_eq!(situations.len(), 6);
+    for situation in &situations {
+        let began_ms = player.c.now_ms();
+        for event in situation["events"].as_array().expect("events") {
+            let at_ms = (event["at_s"].as_f64().expect("a time") * 1000.0) as i64;
+            let wait_ms = began_ms + at_ms - player.c.now_ms();
+            player.c.run_ms(wait_ms.max(0));
+            player.play(event);
+        }
+    }
+    assert!(
+        !player.listed_topics().contains(&"no-quorum".to_string()),
+        "what timed out did not happen later"
+    );
 }

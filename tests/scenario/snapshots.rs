@@ -61,6 +61,7 @@ fn replayed(log: &MetadataLog, mut image: ClusterImage) -> ClusterImage {
     image
 }
 
+/// R-CTRL-1.
 #[test]
 fn every_node_writes_snapshots_and_each_of_them_with_the_rest_comes_to_the_whole_log() {
     for controllers in [1, 3, 5] {
@@ -130,6 +131,7 @@ fn fetched_by(c: &Cluster, node: NodeId) -> usize {
     c.events().filter(|e| matches!(e, Event::SnapshotFetched { node: by, .. } if *by == node)).count()
 }
 
+/// R-CTRL-1.
 #[test]
 fn a_node_that_lacks_what_the_leader_dropped_takes_the_leaders_snapshot_in_parts() {
     let pairs: Vec<(&str, &str)> =

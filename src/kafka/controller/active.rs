@@ -295,6 +295,7 @@ fn bootstrap_records(config: &BrokerConfig, features: Features) -> Vec<MetadataR
         feature("eligible.leader.replicas.version", features.eligible_leader_replicas),
         feature("group.version", 1),
         feature("share.version", 1),
+        feature("streams.version", 1),
         feature("transaction.version", 2),
     ];
     if features.eligible_leader_replicas > 0 {
