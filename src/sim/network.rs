@@ -1,6 +1,7 @@
 //! Connections as TCP gives them: first in, first out in each direction, one request in work at a time.
 //!
-//! A dead process closes its connections, and the other side hears of it one latency later; across a cut link nothing
+//! A dead process closes its connections, and the other side hears of it one latency later; a machine without power says
+//! nothing, and resets what others still hold when it is on again; across a cut link nothing
 //! is heard until it heals, and what was sent arrives then, unless somebody lost patience (R-PROD-16).
 //!
 //! **Invariant:** on one connection and in one direction, nothing overtakes.

@@ -4,6 +4,13 @@ use yew::prelude::*;
 
 use super::keys;
 
+/// Commands that are only typed, and what each does.
+const COMMANDS: [(&str, &str); 3] = [
+    ("cut power of broker 2", "ends it, tells nobody, and loses what it had not flushed"),
+    ("wipe disk of broker 2", "leaves a dead broker without any data"),
+    ("delete records of orders-0 before 40", "lets a partition's log begin there"),
+];
+
 #[component]
 pub fn Help() -> Html {
     html! {
@@ -23,11 +30,18 @@ pub fn Help() -> Html {
                 <div><dt><i class="sample offline"></i></dt><dd>{ "hatched: its broker is down" }</dd></div>
                 <div><dt><i class="sample hw"></i></dt><dd>{ "high watermark (HW)" }</dd></div>
                 <div><dt><i class="sample leo"></i></dt><dd>{ "log end offset (LEO)" }</dd></div>
+                <div><dt><i class="sample start"></i></dt><dd>{ "log start: records before it are deleted" }</dd></div>
                 <div><dt><i class="sample flag"></i></dt><dd>{ "filled flag: the offset a group has committed; hollow flag: a consumer's position" }</dd></div>
             </dl>
             <p>{ "e0 beside a role is the leader epoch: it grows by one with each new leader of the partition." }</p>
             <h3>{ "Commands" }</h3>
             <p>{ "Every button gives one line of text, shown at the foot of the page. You can type the same lines there." }</p>
+            <p>{ "These have no button:" }</p>
+            <ul class="commands">
+                { for COMMANDS.iter().map(|(line, what)| html! {
+                    <li key={*line}><code>{ *line }</code>{ format!(" {what}") }</li>
+                }) }
+            </ul>
         </div>
     }
 }

@@ -71,6 +71,38 @@ fn the_power_of_all_replicas_fails_at_once_and_acknowledged_records_are_gone() {
 }
 
 #[test]
+fn a_scenario_cuts_the_power_of_several_brokers_in_the_same_moment_and_the_page_shows_what_is_left() {
+    use glassbroker::kafka::time::Time;
+    use glassbroker::lab::session::{Options, Session};
+    use glassbroker::view::build;
+
+    let file = include_str!("../../static/scenarios/default.toml");
+    let acts =
+        ["cut power of broker 1", "cut power of broker 2", "cut power of broker 3", "wipe disk of broker 3"];
+    let at: String = acts.map(|act| format!("\n[[at]]\ntime = \"20s\"\ndo = \"{act}\"\n")).concat();
+    let options = Options { seed: Some(3), strict: true };
+    let mut session = Session::open(&format!("{file}{at}"), options).expect("a scenario");
+    session.run_until(Time::from_ms(21_000), u64::MAX);
+    let cut = session
+        .world()
+        .trace()
+        .entries()
+        .filter(|entry| matches!(&entry.event, Event::Process { act: Act::PowerCut, .. }));
+    let times: Vec<i64> = cut.map(|entry| entry.key.time.us()).collect();
+    assert_eq!(times, [20_000_000; 3]);
+    let model = build::model(&session, None, None);
+    assert_eq!(model.brokers.len(), 3);
+    for command in ["start broker 1", "start broker 2", "start broker 3", "delete records of orders-0"] {
+        session.command(command).expect(command);
+    }
+    session.run_until(Time::from_ms(120_000), u64::MAX);
+    let model = build::model(&session, None, Some(&model));
+    assert_eq!(model.brokers.len(), 3);
+    let told = |part: &str| session.narrative().iter().any(|(_, sentence)| sentence.title.contains(part));
+    assert!(told("has no power") && told("that were not flushed") && told("did not stop in order"));
+}
+
+#[test]
 fn with_flush_messages_1_the_power_of_all_replicas_may_fail() {
     let mut c = fifty(&[("flush.messages", "1")]);
     cut_power(&mut c, &[1, 2, 3]);

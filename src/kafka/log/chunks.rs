@@ -79,13 +79,27 @@ impl Chunks {
         list.drain(..chunk);
     }
 
-    /// Puts `batches` in the place of those that start in `[from, to)`.
+    /// Puts `batches` in the place of those that start in `[from, to)`. Chunks that hold none of these stay shared.
     pub(super) fn replace(&mut self, (from, to): (Offset, Offset), batches: Vec<Batch>) {
-        let before = self.iter().take_while(|batch| batch.base_offset() < from).cloned();
-        let after = self.iter().skip_while(|batch| batch.base_offset() < to).cloned();
+        let base = |batch: Option<&Batch>| batch.map_or(Offset::ZERO, Batch::base_offset);
+        let first = self.list.partition_point(|chunk| base(chunk.last()) < from);
+        let behind = self.list.partition_point(|chunk| base(chunk.first()) < to).max(first);
+        let touched = self.list[first..behind].iter().flat_map(|chunk| chunk.iter());
+        let before = touched.clone().filter(|batch| batch.base_offset() < from).cloned();
+        let after = touched.clone().filter(|batch| batch.base_offset() >= to).cloned();
         let mut replaced = Chunks::default();
         before.chain(batches).chain(after).for_each(|batch| replaced.push(batch));
-        *self = replaced;
+        let old_bytes: i64 = touched.clone().map(|batch| i64::from(batch.size_bytes())).sum();
+        self.batch_count += replaced.batch_count - touched.count() as i64;
+        self.size_bytes += replaced.size_bytes - old_bytes;
+        Rc::make_mut(&mut self.list).splice(first..behind, replaced.list.iter().cloned());
+    }
+
+    /// How many chunks are one and the same in both, and how many there are.
+    #[cfg(test)]
+    pub(super) fn shared_with(&self, other: &Chunks) -> (usize, usize) {
+        let is_shared = |chunk: &&Rc<Chunk>| other.list.iter().any(|theirs| Rc::ptr_eq(chunk, theirs));
+        (self.list.iter().filter(is_shared).count(), self.list.len())
     }
 
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Batch> + Clone {

@@ -211,6 +211,32 @@ mod tests {
     }
 
     #[test]
+    fn a_log_that_lost_what_a_snapshot_holds_begins_anew_at_its_end() {
+        use super::super::log::MetadataLog;
+        use crate::kafka::config::BrokerConfig;
+
+        let now = Time::from_ms(5);
+        let config = BrokerConfig::default().metadata_log;
+        let (_, records) = snapshot(9);
+        let mut leader = MetadataLog::default();
+        records
+            .iter()
+            .for_each(|record| leader.append(now, LeaderEpoch(3), std::slice::from_ref(record), &config));
+        let bytes = leader.read(Offset::ZERO, i32::MAX).expect("it is all there");
+        let mut observer = MetadataLog::default();
+        observer.append_fetched(now, bytes, LeaderEpoch(3), &config).expect("sound batches");
+        observer.advance_high_watermark(Offset(9));
+        let mut lost = observer.clone();
+        lost.lose_unflushed(now);
+        assert_eq!((lost.start_offset(), lost.end_offset()), (Offset(0), Offset(0)), "nothing was flushed");
+        assert!(observer.add_snapshot(snapshot(9).0));
+        observer.lose_unflushed(now);
+        assert_eq!((observer.start_offset(), observer.end_offset()), (Offset(9), Offset(9)));
+        leader.lose_unflushed(now);
+        assert_eq!(leader.end_offset(), Offset(9), "R-CTRL-5: a leader flushes what it appends");
+    }
+
+    #[test]
     fn it_is_framed_by_a_header_and_a_footer_r_log_5() {
         let (snapshot, _) = snapshot(1);
         let batches: Vec<Batch> =

@@ -80,6 +80,7 @@ fn replica_facts(
     facts.push(fact("log start", log.log_start_offset()));
     facts.push(Fact { tone: Tone::Good, ..fact("HW", log.high_watermark()) });
     facts.push(fact("LEO", log.log_end_offset()));
+    facts.push(fact("flushed to", log.flushed()));
     facts.push(fact("log", format!("{}, {} bytes", count(log.batch_count(), "batch"), log.size_bytes())));
     let leading = alive.and_then(|(partition, replicas)| Some((partition, replicas, partition.leader()?)));
     let followers = leading.iter().flat_map(|(partition, replicas, leader)| {

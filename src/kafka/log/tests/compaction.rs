@@ -118,3 +118,18 @@ fn a_producers_last_batch_stays_as_a_header_r_log_44() {
     let last = log.batches_from(Offset(0)).next().unwrap();
     assert_eq!((last.last_sequence(), last.check_crc()), (1, Ok(())));
 }
+
+#[test]
+fn what_lies_behind_the_cleaned_part_stays_shared_with_copies() {
+    let mut log = Log::new();
+    (0..128).for_each(|_| write(&mut log, &[("k", Some("v"))]));
+    log.roll_active(NOW);
+    (0..128).for_each(|_| write(&mut log, &[("k", Some("v"))]));
+    let before = log.clone();
+    assert_eq!(clean(&mut log, NOW, 0), 128);
+    assert_eq!(offsets(&log)[..3], [127, 128, 129], "R-LOG-41");
+    assert_eq!(log.chunks.shared_with(&before.chunks), (2, 3));
+    assert_eq!((log.batch_count(), before.batch_count()), (129, 256));
+    let sum: i64 = log.batches_from(Offset(0)).map(|batch| i64::from(batch.size_bytes())).sum();
+    assert_eq!(log.size_bytes(), sum);
+}

@@ -122,3 +122,24 @@ fn after_a_start_only_the_last_batch_of_a_producer_is_recognised_r_prod_28() {
     assert_eq!(again(&mut log, 2), Ok(true));
     assert_eq!(again(&mut log, 3), Ok(false), "and it goes on where it was");
 }
+
+#[test]
+fn a_copy_of_a_log_shares_its_chunks_whatever_is_flushed_or_lost() {
+    let config = LogConfig::default();
+    let mut log = filled(&config, 640);
+    let shared = |log: &Log, other: &Log| log.chunks.shared_with(&other.chunks);
+    let checkpoint = log.clone();
+    assert_eq!(shared(&log, &checkpoint), (10, 10));
+    log.flush(NOW);
+    assert_eq!(shared(&log, &checkpoint), (10, 10), "a flush moves positions alone");
+    extend(&mut log, &config, 1);
+    assert_eq!(shared(&log, &checkpoint), (10, 11));
+    log.lose_unflushed(NOW);
+    assert_eq!(shared(&log, &checkpoint), (10, 10));
+    log.load(NOW, Checkpointed::default(), &config);
+    assert_eq!(shared(&log, &checkpoint), (10, 10));
+    extend(&mut log, &config, 1);
+    let disk = log.clone();
+    extend(&mut log, &config, 1);
+    assert_eq!(shared(&log, &disk), (10, 11), "an append copies the last chunk at most");
+}
