@@ -302,3 +302,145 @@ pub(super) fn together(
     whole.responses.extend(settled.iter().cloned());
     whole
 }
+
+#[cfg(test)]
+mod tests {
+    use kafka_protocol::messages::incremental_alter_configs_request::AlterableConfig;
+
+    use super::super::{BrokerSetup, Disk};
+    use super::*;
+    use crate::kafka::config::BrokerConfig;
+    use crate::kafka::protocol::metadata_records::{ConfigResource, MetadataRecord};
+    use crate::kafka::random::Random;
+    use crate::kafka::types::{ControllerId, TopicId};
+
+    /// Broker 1 that has replayed a topic t and these dynamic configs, of a resource each.
+    fn broker(file: &[(&str, &str)], dynamic: &[(&str, &str, &str)]) -> Broker {
+        let file = file.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        let mut broker = Broker::new(BrokerSetup {
+            id: BrokerId(1),
+            rack: None,
+            voters: [ControllerId(101)].into(),
+            config: Rc::new(BrokerConfig::read(&file).expect("valid")),
+            disk: Disk::default(),
+            random: Random::stream(1, "test"),
+        });
+        let image = Rc::make_mut(&mut broker.image);
+        image.replay(&MetadataRecord::Topic { name: "t".into(), id: TopicId(uuid::Uuid::from_u128(7)) });
+        for (resource, key, value) in dynamic {
+            let (resource, name) = match *resource {
+                "t" => (ConfigResource::Topic, "t"),
+                name => (ConfigResource::Broker, name),
+            };
+            let (name, key, value) = (name.to_string(), key.to_string(), Some(value.to_string()));
+            image.replay(&MetadataRecord::Config { resource, name, key, value });
+        }
+        broker
+    }
+
+    /// `key=value source [synonym=value source, ...]` of one config, or the error.
+    fn described(broker: &Broker, resource: (i8, &str), key: &str) -> Result<String, ErrorCode> {
+        let resource = DescribeConfigsResource::default()
+            .with_resource_type(resource.0)
+            .with_resource_name(resource.1.to_string().into())
+            .with_configuration_keys(Some(vec![key.to_string().into()]));
+        let request =
+            DescribeConfigsRequest::default().with_resources(vec![resource]).with_include_synonyms(true);
+        let response = broker.describe_configs(&request);
+        let result = &response.results[0];
+        if result.error_code != 0 {
+            return Err(ErrorCode::from_code(result.error_code));
+        }
+        let config = result.configs.first().expect("it is known");
+        let text = |value: &Option<StrBytes>| value.as_deref().unwrap_or("null").to_string();
+        let synonyms =
+            config.synonyms.iter().map(|s| format!("{}={} {}", &*s.name, text(&s.value), s.source));
+        let synonyms: Vec<String> = synonyms.collect();
+        Ok(format!(
+            "{}={} {} [{}]",
+            &*config.name,
+            text(&config.value),
+            config.config_source,
+            synonyms.join(", ")
+        ))
+    }
+
+    fn check(broker: &Broker, resource: (i8, &str), key: &str, expected: &str) {
+        assert_eq!(described(broker, resource, key).as_deref(), Ok(expected), "{resource:?}");
+    }
+
+    #[test]
+    fn every_value_that_has_a_say_is_told_the_one_that_counts_first_r_log_53() {
+        let dynamic = [
+            ("t", "segment.ms", "1"),
+            ("1", "log.roll.ms", "2"),
+            ("", "log.roll.ms", "3"),
+            ("2", "log.roll.ms", "4"),
+        ];
+        let broker = broker(&[("log.roll.hours", "5")], &dynamic);
+        let below = "log.roll.ms=2 2, log.roll.ms=3 3, log.roll.hours=5 4, log.roll.hours=168 5";
+        check(&broker, (TOPIC, "t"), "segment.ms", &format!("segment.ms=1 1 [segment.ms=1 1, {below}]"));
+        check(&broker, (BROKER, "1"), "log.roll.ms", &format!("log.roll.ms=2 2 [{below}]"));
+        check(&broker, (BROKER, ""), "log.roll.ms", "log.roll.ms=3 3 [log.roll.ms=3 3]");
+        let defaults = "log.roll.hours=5 4 [log.roll.hours=5 4, log.roll.hours=168 5]";
+        check(&broker, (BROKER, "1"), "log.roll.hours", defaults);
+    }
+
+    #[test]
+    fn a_topic_tells_its_brokers_hours_in_milliseconds() {
+        let broker = broker(&[("log.roll.hours", "5")], &[]);
+        let expected = "segment.ms=18000000 4 [log.roll.hours=5 4, log.roll.hours=168 5]";
+        check(&broker, (TOPIC, "t"), "segment.ms", expected);
+    }
+
+    #[test]
+    fn what_is_not_there_or_not_here_is_refused() {
+        let broker = broker(&[], &[]);
+        let refused = |resource| described(&broker, resource, "segment.ms").expect_err("refused");
+        assert_eq!(refused((TOPIC, "u")), ErrorCode::UnknownTopicOrPartition);
+        assert_eq!(refused((TOPIC, "a/b")), ErrorCode::InvalidTopicException);
+        assert_eq!(refused((BROKER, "2")), ErrorCode::InvalidRequest);
+        assert_eq!(refused((BROKER, "one")), ErrorCode::InvalidRequest);
+        assert_eq!(refused((8, "1")), ErrorCode::InvalidRequest, "there are no loggers here");
+    }
+
+    fn alteration(resource: (i8, &str), configs: &[(&str, Op, Option<&str>)]) -> AlterConfigsResource {
+        let config = |(key, op, value): &(&str, Op, Option<&str>)| {
+            AlterableConfig::default()
+                .with_name(key.to_string().into())
+                .with_config_operation(op.code())
+                .with_value(value.map(|value| value.to_string().into()))
+        };
+        AlterConfigsResource::default()
+            .with_resource_type(resource.0)
+            .with_resource_name(resource.1.to_string().into())
+            .with_configs(configs.iter().map(config).collect())
+    }
+
+    #[test]
+    fn what_a_broker_can_judge_does_not_reach_the_controller() {
+        let broker = broker(&[], &[]);
+        let key = "message.max.bytes";
+        let check = |resource, configs: &[(&str, Op, Option<&str>)], expected: Option<ErrorCode>| {
+            let wanted = alteration(resource, configs);
+            let said = broker.check_alteration(&wanted, std::slice::from_ref(&wanted));
+            assert_eq!(said.err().map(|(error, _)| error), expected, "{resource:?} {configs:?}");
+        };
+        let (invalid, set) = (Some(ErrorCode::InvalidRequest), Op::Set);
+        check((BROKER, "1"), &[(key, set, Some("5"))], None);
+        check((BROKER, "2"), &[(key, set, Some("5"))], invalid);
+        check((BROKER, ""), &[(key, set, None)], invalid);
+        check((BROKER, ""), &[(key, Op::Delete, None)], None);
+        check((BROKER, ""), &[(key, set, Some("5")), (key, set, Some("6"))], invalid);
+        check((BROKER, ""), &[(key, Op::Append, Some("5"))], Some(ErrorCode::InvalidConfig));
+        check((BROKER, ""), &[("nobodys", Op::Append, Some("5"))], Some(ErrorCode::InvalidConfig));
+        check((BROKER, ""), &[("nobodys", set, Some("5"))], None);
+        check((BROKER, ""), &[("log.cleanup.policy", Op::Append, Some("compact"))], None);
+        check((BROKER, ""), &[("log.cleanup.policy", Op::Append, Some("nap"))], invalid);
+        check((TOPIC, "t"), &[("no.such.config", set, Some("5"))], None);
+        check((8, "1"), &[(key, set, Some("5"))], invalid);
+        let twice = [alteration((TOPIC, "t"), &[]), alteration((TOPIC, "t"), &[])];
+        let (error, _) = broker.check_alteration(&twice[0], &twice).expect_err("it is named twice");
+        assert_eq!(error, ErrorCode::InvalidRequest);
+    }
+}
