@@ -22,11 +22,13 @@ use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, LeaderEpoch, Topic, TopicId, TopicPartition};
 
 /// What the last answer said about one partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionMetadata {
     /// NONE while the partition has no leader (R-REPL-66).
     pub leader: BrokerId,
     pub leader_epoch: LeaderEpoch,
+    /// Replicas on brokers that are in service.
+    pub online: Rc<[BrokerId]>,
     pub error: ErrorCode,
 }
 
@@ -277,13 +279,15 @@ impl Metadata {
         let leader_epoch = LeaderEpoch(answer.leader_epoch);
         let seen = self.last_seen_epochs.get(&tp).copied();
         if known.is_some() && seen.is_some_and(|seen| leader_epoch < seen) {
-            return known.and_then(|known| known.partitions.get(&tp.partition)).copied();
+            return known.and_then(|known| known.partitions.get(&tp.partition)).cloned();
         }
         if known.is_none() || seen.is_none_or(|seen| leader_epoch > seen) {
             self.refresh.equivalent_answers = 0;
         }
         self.last_seen_epochs.insert(tp, leader_epoch);
-        Some(PartitionMetadata { leader: BrokerId(answer.leader_id.0), leader_epoch, error })
+        let online = answer.replica_nodes.iter().filter(|id| !answer.offline_replicas.contains(id));
+        let online = online.map(|id| BrokerId(id.0)).collect();
+        Some(PartitionMetadata { leader: BrokerId(answer.leader_id.0), leader_epoch, online, error })
     }
 
     /// The request on its way was lost.
@@ -387,6 +391,12 @@ impl Metadata {
         let current = self.last_seen_epochs.get(tp).is_none_or(|seen| partition.leader_epoch == *seen);
         (current && self.nodes.contains(&partition.leader))
             .then_some((partition.leader, partition.leader_epoch))
+    }
+
+    /// Whether a replica of the partition can be reached on this broker (`nodeIfOnline`).
+    pub fn is_online(&self, tp: &TopicPartition, broker: BrokerId) -> bool {
+        let is_replica = self.partition(tp).is_some_and(|partition| partition.online.contains(&broker));
+        is_replica && self.nodes.contains(&broker)
     }
 
     /// The newest leader epoch that is known of a partition.

@@ -53,6 +53,16 @@ pub fn cluster_without_elr(brokers: i32) -> Cluster {
     cluster_with(brokers, WorldConfig { features, ..WorldConfig::default() })
 }
 
+/// Broker 1 in rack a, broker 2 in rack b, and so on.
+pub fn racked(brokers: i32, config: WorldConfig) -> Cluster {
+    let racks = ["a", "b", "c", "d", "e"].map(|rack| Some(rack.to_owned()));
+    let brokers = (1..=brokers).map(BrokerId).zip(racks).collect();
+    let world = World::new(WorldConfig { strict: true, latency_us: 2_000..=2_000, brokers, ..config });
+    let mut c = Cluster { world: world.expect("valid configs") };
+    c.run_ms(1_000);
+    c
+}
+
 /// Three brokers and the controllers 101 to 100 + `controllers`, which have elected one of them.
 pub fn quorum(controllers: i32, pairs: &[(&str, &str)]) -> Cluster {
     let controllers = (101..101 + controllers).map(ControllerId).collect();

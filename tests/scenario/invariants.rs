@@ -287,7 +287,7 @@ fn forgotten(broker: &Broker) -> Option<String> {
                     let Some(partition) = replicas.partition(&tp) else { continue };
                     let log = &partition.log;
                     let bound = if follower { log.log_end_offset() } else { log.high_watermark() };
-                    if wanted.fetch_offset != bound || !partition.is_leader() {
+                    if wanted.fetch_offset != bound || (follower && !partition.is_leader()) {
                         return Some(format!("a fetch of {tp} at {} waits on", wanted.fetch_offset));
                     }
                 }

@@ -27,6 +27,7 @@ mod power;
 mod quorum;
 mod quorum_storm;
 mod quorum_vector;
+mod racks;
 mod replication;
 mod retention;
 mod snapshots;

@@ -3,6 +3,7 @@
 //! **Invariant:** a config that is accepted has its effect; what would have none is refused with the reason.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use crate::client::config::{COMMON_KEYS, COMMON_NOT_MODELLED, CommonConfig, ConfigError, Key, Kind, Values};
 
@@ -43,6 +44,12 @@ pub const KEYS: &[Key] = &[
         default: "latest",
         kind: Kind::OneOf(&["latest", "earliest", "none"]),
         doc: "Where to start without a committed offset, and when the position is out of range.",
+    },
+    Key {
+        name: "client.rack",
+        default: "",
+        kind: Kind::Text,
+        doc: "Where the client is; with a replica selector on the brokers it reads from a replica there.",
     },
     Key {
         name: "fetch.min.bytes",
@@ -108,7 +115,6 @@ pub const KEYS: &[Key] = &[
 ];
 
 const NOT_MODELLED: &[&str] = &[
-    "client.rack",
     "config.providers",
     "exclude.internal.topics",
     "group.instance.id",
@@ -134,7 +140,7 @@ impl OffsetReset {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerConfig {
     pub common: CommonConfig,
     pub session_timeout_ms: i32,
@@ -144,6 +150,7 @@ pub struct ConsumerConfig {
     pub auto_commit_interval_ms: Option<i64>,
     /// `None`: a missing position ends the program.
     pub auto_offset_reset: Option<OffsetReset>,
+    pub client_rack: Rc<str>,
     pub fetch_min_bytes: i32,
     pub fetch_max_wait_ms: i32,
     pub fetch_max_bytes: i32,
@@ -173,6 +180,7 @@ impl ConsumerConfig {
                 "latest" => Some(OffsetReset::Latest),
                 _ => None,
             },
+            client_rack: values.text("client.rack").into(),
             fetch_min_bytes: values.int("fetch.min.bytes"),
             fetch_max_wait_ms: values.int("fetch.max.wait.ms"),
             fetch_max_bytes: values.int("fetch.max.bytes"),

@@ -10,7 +10,7 @@ use kafka_protocol::messages::fetch_response::PartitionData;
 use super::subscription::Position;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::record::{Batch, split_batches};
-use crate::kafka::types::{LeaderEpoch, Offset, TopicPartition};
+use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, TopicPartition};
 
 /// What a fetch brought of one partition, as far as poll() has not taken it.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub(super) struct Fetched {
     pub high_watermark: Offset,
     pub log_start_offset: Offset,
     pub has_bytes: bool,
+    /// The replica that is to be read from instead.
+    pub preferred: Option<BrokerId>,
     contents: Rc<Contents>,
     taken: i32,
     /// Behind what was taken.
@@ -55,6 +57,7 @@ impl Fetched {
             high_watermark: Offset(answer.high_watermark),
             log_start_offset: Offset(answer.log_start_offset),
             has_bytes: !bytes.is_empty(),
+            preferred: Some(BrokerId(answer.preferred_read_replica.0)).filter(|replica| replica.is_some()),
             contents: Rc::new(read(bytes, offset, check_crcs)),
             taken: 0,
             next: Position { offset, epoch: LeaderEpoch::NONE },

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use kafka_protocol::messages::fetch_response::{FetchResponse, PartitionData};
+use kafka_protocol::protocol::StrBytes;
 
 use super::fetched::{Fetched, Taken};
 use super::program::Returned;
@@ -33,16 +34,22 @@ impl Fetcher {
         &self.in_flight
     }
 
+    /// The answer that poll() takes from next.
+    pub(super) fn foremost(&self) -> Option<&Fetched> {
+        self.buffer.front()
+    }
+
     /// Records of a partition that were fetched and that poll() has not returned.
     pub fn buffered(&self, tp: &TopicPartition) -> i64 {
         self.buffer.iter().filter(|fetched| fetched.tp == *tp).map(Fetched::remaining).sum()
     }
 
-    pub(super) fn fetch_lost(&mut self, broker: BrokerId) {
+    /// The partitions of the session that may be lost.
+    pub(super) fn fetch_lost(&mut self, broker: BrokerId) -> Vec<TopicPartition> {
         self.in_flight.remove(&broker);
-        if let Some(session) = self.sessions.get_mut(&broker) {
-            session.handle_error();
-        }
+        let Some(session) = self.sessions.get_mut(&broker) else { return Vec::new() };
+        session.handle_error();
+        session.partitions().cloned().collect()
     }
 }
 
@@ -78,7 +85,8 @@ impl Consumer {
         let request = request
             .with_max_wait_ms(self.config.fetch_max_wait_ms)
             .with_min_bytes(self.config.fetch_min_bytes)
-            .with_max_bytes(self.config.fetch_max_bytes);
+            .with_max_bytes(self.config.fetch_max_bytes)
+            .with_rack_id(StrBytes::from_string(self.config.client_rack.to_string()));
         let timeout_ms = self.config.common.request_timeout_ms;
         self.requests.send(now, metadata::main_peer(broker), request, call, timeout_ms, fx);
     }
@@ -101,20 +109,22 @@ impl Consumer {
     }
 
     fn fetches_due(&mut self, now: Time) -> BTreeMap<BrokerId, Vec<Fetch>> {
+        self.leave_lost_replicas(now);
         let buffered: BTreeSet<&TopicPartition> = self.fetcher.buffer.iter().map(|f| &f.tp).collect();
         let fetchable = buffered.iter().filter(|tp| self.subscription.is_fetchable(tp));
-        let source = |tp: &&TopicPartition| Some(self.subscription.owned().get(*tp)?.leader?.0);
-        let undrained: BTreeSet<BrokerId> = fetchable.filter_map(source).collect();
+        let undrained: BTreeSet<BrokerId> = fetchable.filter_map(|tp| self.read_replica(tp, now)).collect();
         let mut due: BTreeMap<BrokerId, Vec<Fetch>> = BTreeMap::new();
         let mut leader_missing = false;
         for (tp, owned, position) in self.subscription.fetchable().filter(|(tp, ..)| !buffered.contains(tp)) {
             let topic = self.metadata.topic(&tp.topic);
-            let (Some((leader, leader_epoch)), Some(topic)) = (owned.leader, topic) else {
+            let (Some((_, leader_epoch)), Some(replica), Some(topic)) =
+                (owned.leader, self.read_replica(tp, now), topic)
+            else {
                 leader_missing = true;
                 continue;
             };
-            let busy = self.fetcher.in_flight.contains(&leader) || undrained.contains(&leader);
-            if !busy && !self.requests.is_unavailable(now, metadata::main_peer(leader)) {
+            let busy = self.fetcher.in_flight.contains(&replica) || undrained.contains(&replica);
+            if !busy && !self.requests.is_unavailable(now, metadata::main_peer(replica)) {
                 let wanted = Wanted {
                     fetch_offset: position.offset,
                     log_start_offset: Offset::UNKNOWN,
@@ -122,7 +132,7 @@ impl Consumer {
                     current_leader_epoch: leader_epoch,
                     last_fetched_epoch: LeaderEpoch::NONE,
                 };
-                due.entry(leader).or_default().push(Fetch { tp: tp.clone(), topic_id: topic.id, wanted });
+                due.entry(replica).or_default().push(Fetch { tp: tp.clone(), topic_id: topic.id, wanted });
             }
         }
         if leader_missing {
@@ -162,7 +172,11 @@ impl Consumer {
     /// Takes up to max.poll.records from the buffer and moves positions over them (R-CONS-5).
     ///
     /// Errors: what poll() would throw, unless it has records to return first.
-    pub(super) fn collect(&mut self, fx: &mut Effects<ConsumerTimer>) -> Result<Collected, ErrorCode> {
+    pub(super) fn collect(
+        &mut self,
+        now: Time,
+        fx: &mut Effects<ConsumerTimer>,
+    ) -> Result<Collected, ErrorCode> {
         let mut collected = Collected::default();
         let mut left = i64::from(self.config.max_poll_records);
         while left > 0
@@ -182,6 +196,7 @@ impl Consumer {
                 continue;
             }
             self.take_log_ends(&tp);
+            self.take_preferred(now, &tp, fx);
             let Some(fetched) = self.fetcher.buffer.front_mut() else { break };
             let position = self.subscription.position(&tp);
             let current = position.is_some_and(|position| position.offset == fetched.next_offset());
@@ -212,11 +227,12 @@ impl Consumer {
 
     /// What poll() throws at this answer (R-CONS-33, R-CONS-13 without a reset strategy).
     fn error_of(&self, fetched: &Fetched) -> Option<ErrorCode> {
-        let position = self.subscription.position(&fetched.tp)?;
+        let owned = self.subscription.owned().get(&fetched.tp)?;
+        let position = owned.position()?;
         match fetched.error {
             ErrorCode::None => fetched.corrupt().filter(|_| position.offset == fetched.next_offset()),
             ErrorCode::OffsetOutOfRange => {
-                let current = position.offset == fetched.offset;
+                let current = position.offset == fetched.offset && owned.preferred.is_none();
                 (current && self.config.auto_offset_reset.is_none()).then_some(fetched.error)
             }
             error if asks_for_metadata(error) => None,
@@ -232,8 +248,12 @@ impl Consumer {
         let Some(position) = self.subscription.position(&fetched.tp) else { return };
         if asks_for_metadata(fetched.error) {
             self.metadata.request_update();
+            self.clear_preferred(&fetched.tp);
         }
-        let out_of_range = fetched.error == ErrorCode::OffsetOutOfRange && position.offset == fetched.offset;
+        // A follower that does not have it: the leader is asked (R-REPL-64).
+        let out_of_range = fetched.error == ErrorCode::OffsetOutOfRange
+            && self.clear_preferred(&fetched.tp).is_none()
+            && position.offset == fetched.offset;
         if let Some(strategy) = self.config.auto_offset_reset
             && out_of_range
         {

@@ -15,6 +15,7 @@ mod fetcher;
 mod membership;
 mod offsets;
 pub mod program;
+mod read_replica;
 mod rebalance;
 mod requests;
 mod spec;
@@ -229,7 +230,7 @@ impl Consumer {
             if !self.is_polling() || (progress == Progress::Blocked && !expired) {
                 return None;
             }
-            let collected = match self.collect(fx) {
+            let collected = match self.collect(now, fx) {
                 Ok(collected) => collected,
                 Err(error) => {
                     self.fail(now, error, fx);
@@ -399,7 +400,11 @@ impl Consumer {
             Call::OffsetForLeaderEpoch(asked) => {
                 asked.iter().for_each(|validation| self.validation_failed(now, &validation.tp));
             }
-            Call::Fetch { broker } => self.fetcher.fetch_lost(broker),
+            Call::Fetch { broker } => {
+                for tp in self.fetcher.fetch_lost(broker) {
+                    self.clear_preferred(&tp);
+                }
+            }
             Call::CloseFetchSession => self.on_session_closed(),
         }
     }

@@ -42,6 +42,8 @@ pub struct Owned {
     pub state: FetchState,
     /// The leader that the position was, or is to be, validated against, and its epoch.
     pub leader: Option<(BrokerId, LeaderEpoch)>,
+    /// The replica that the leader told to read from, and until when (R-REPL-64).
+    pub preferred: Option<(BrokerId, Time)>,
     /// It is about to be given up: nothing more is returned or fetched.
     pub pending_revocation: bool,
     /// As this consumer last read or confirmed it.
@@ -55,6 +57,7 @@ impl Owned {
     const NEW: Owned = Owned {
         state: FetchState::Initializing,
         leader: None,
+        preferred: None,
         pending_revocation: false,
         committed: None,
         high_watermark: None,
@@ -66,6 +69,11 @@ impl Owned {
             FetchState::Fetching(position) | FetchState::AwaitValidation { position, .. } => Some(position),
             FetchState::Initializing | FetchState::AwaitReset { .. } => None,
         }
+    }
+
+    /// The replica to be read from instead of the leader (`preferredReadReplica`).
+    pub fn preferred_at(&self, now: Time) -> Option<BrokerId> {
+        self.preferred.filter(|(_, until)| now <= *until).map(|(replica, _)| replica)
     }
 
     /// The position, unless it waits for its validation.
@@ -159,6 +167,7 @@ impl SubscriptionState {
             && owned.leader != leader
         {
             owned.leader = leader;
+            owned.preferred = None;
             owned.validate(position, true);
         }
     }

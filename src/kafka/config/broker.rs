@@ -81,6 +81,8 @@ pub struct BrokerConfig {
     pub replica_fetch_wait_max_ms: i32,
     pub replica_high_watermark_checkpoint_interval_ms: i64,
     pub replica_lag_time_max_ms: i64,
+    /// replica.selector.class is `RackAwareReplicaSelector` (KIP-392); else a leader serves all consumers itself.
+    pub rack_aware_replica_selector: bool,
     pub request_timeout_ms: i64,
 }
 
@@ -242,6 +244,7 @@ impl BrokerConfig {
             replica_fetch_wait_max_ms: v.int("replica.fetch.wait.max.ms"),
             replica_high_watermark_checkpoint_interval_ms: v
                 .integer("replica.high.watermark.checkpoint.interval.ms"),
+            rack_aware_replica_selector: is_rack_aware(v)?,
             replica_lag_time_max_ms: v.integer("replica.lag.time.max.ms"),
             request_timeout_ms: v.integer("request.timeout.ms"),
         })
@@ -259,6 +262,18 @@ fn override_value(given: &mut BTreeMap<String, String>, name: &str, value: &str)
 impl Default for BrokerConfig {
     fn default() -> Self {
         BrokerConfig::read(&BTreeMap::new()).expect("the defaults are valid")
+    }
+}
+
+/// The only selector that comes with Kafka.
+const RACK_AWARE_REPLICA_SELECTOR: &str = "org.apache.kafka.common.replica.RackAwareReplicaSelector";
+
+fn is_rack_aware(v: &Values) -> Result<bool, ConfigError> {
+    const NAME: &str = "replica.selector.class";
+    match v.optional_text(NAME) {
+        None => Ok(false),
+        Some(RACK_AWARE_REPLICA_SELECTOR) => Ok(true),
+        Some(other) => Err(ConfigError::new(NAME, other, format!("Class {other} cannot be found"))),
     }
 }
 

@@ -4,7 +4,7 @@
 //! **Invariant:** a name stands in one table only.
 
 use super::not_modelled::BROKER_NOT_MODELLED;
-use super::{Key, Kind, LOG_KEYS};
+use super::{Key, Kind, LOG_KEYS, NULL};
 
 /// The broker configs that have their effect here, beside the [`LOG_KEYS`] of topic configs that have one.
 const BROKER_KEYS: &[Key] = &[
@@ -291,6 +291,12 @@ const BROKER_KEYS: &[Key] = &[
         doc: "A follower that has not caught up for longer leaves the in-sync set.",
     },
     Key {
+        name: "replica.selector.class",
+        default: NULL,
+        kind: Kind::Text,
+        doc: "The class by which a leader chooses the replica that a consumer reads from; without one it serves all.",
+    },
+    Key {
         name: "request.timeout.ms",
         default: "30000",
         kind: Kind::int_from(1),
@@ -330,7 +336,7 @@ pub(super) fn without_effect() -> impl Iterator<Item = Key> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kafka::config::{NULL, check_value};
+    use crate::kafka::config::check_value;
 
     #[test]
     fn no_name_stands_in_two_tables() {

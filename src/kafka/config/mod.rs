@@ -184,6 +184,11 @@ impl Values {
         }
     }
 
+    /// `None` if nothing is given and there is no default.
+    pub fn optional_text(&self, name: &str) -> Option<&str> {
+        self.values.contains_key(name).then(|| self.text(name))
+    }
+
     pub fn list(&self, name: &str) -> &[String] {
         match self.values.get(name) {
             Some(Value::List(value)) => value,

@@ -69,7 +69,6 @@ pub const BROKER_NOT_MODELLED: &[Key] = &[
     other("producer.purgatory.purge.interval.requests", "1000", ANY_INT),
     other("remote.log.storage.system.enable", "false", Kind::Boolean),
     other("replica.fetch.min.bytes", "1", ANY_INT),
-    other("replica.selector.class", NULL, Kind::Text),
     other("replica.socket.timeout.ms", "30000", ANY_INT),
     other("server.max.startup.time.ms", "9223372036854775807", Kind::long_from(0)),
     other("share.coordinator.cached.buffer.max.bytes", "1048588", Kind::int_from(524_288)),

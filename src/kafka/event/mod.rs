@@ -7,6 +7,8 @@
 
 mod reason;
 
+use std::rc::Rc;
+
 use super::controller::configs::Resource;
 use super::log::Contents;
 use super::protocol::{ApiKey, ErrorCode};
@@ -468,6 +470,13 @@ pub enum Event {
         tp: TopicPartition,
         offset: Offset,
         source: PositionSource,
+    },
+    /// A consumer reads from a follower in its own rack, as the leader told it to.
+    ReadReplicaChosen {
+        client: ClientName,
+        tp: TopicPartition,
+        replica: BrokerId,
+        rack: Rc<str>,
     },
     /// A consumer found that the log was cut before its position; `end`: where the epoch of its last record ends now, if
     /// the leader can tell.

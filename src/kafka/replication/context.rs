@@ -12,7 +12,7 @@ use kafka_protocol::messages::fetch_response::{
 };
 use kafka_protocol::messages::{FetchRequest, FetchResponse};
 
-use super::fetch::{Read, Reader, current_epoch, diverging_epoch};
+use super::fetch::{Read, Reader, diverging_epoch};
 use super::manager::{ReplicaManager, Step};
 use super::partition::Partition;
 use super::purgatory::{DelayedFetch, OperationId, Purgatory};
@@ -326,9 +326,11 @@ fn wake(
 /// Whether a read would find nothing that the session's owner does not know, and a follower's fetch would change nothing
 /// but when it was last seen.
 fn is_settled(partition: &Partition, key: &PartitionKey, cached: &Cached, reader: Reader) -> bool {
-    let Ok(leader) = partition.check_leader(current_epoch(cached.wanted)) else { return false };
-    let in_its_place = match reader.follower() {
-        Some((id, epoch)) => {
+    if reader.check_access(partition, cached.wanted).is_err() {
+        return false;
+    }
+    let in_its_place = match reader.follower().zip(partition.leader()) {
+        Some(((id, epoch), leader)) => {
             let remote = leader.remotes.get(&id);
             let seen = remote.is_some_and(|remote| {
                 remote.log_end_offset == cached.wanted.fetch_offset && remote.broker_epoch == Some(epoch)

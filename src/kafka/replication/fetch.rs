@@ -47,6 +47,14 @@ impl Reader {
         }
     }
 
+    /// Followers are served by the leader alone; consumers, since they name their rack, by any replica.
+    pub(super) fn check_access(self, partition: &Partition, wanted: Wanted) -> Result<(), ErrorCode> {
+        match self {
+            Reader::Follower(..) => partition.check_leader(current_epoch(wanted)).map(|_| ()),
+            Reader::Consumer => partition.check_epoch(current_epoch(wanted)),
+        }
+    }
+
     pub(super) fn bound(self, partition: &Partition) -> Offset {
         match self {
             Reader::Follower(..) => partition.log.log_end_offset(),
@@ -96,7 +104,9 @@ impl Read {
 
     /// Answers at once, whatever min bytes says.
     fn is_urgent(&self) -> bool {
-        self.data.error_code != 0 || self.data.diverging_epoch.epoch >= 0
+        self.data.error_code != 0
+            || self.data.diverging_epoch.epoch >= 0
+            || self.data.preferred_read_replica.0 != -1
     }
 }
 
@@ -109,7 +119,7 @@ impl ReplicaManager {
         let params = Params::of(fetch, &self.config);
         let (asked, unknown) = self.asked_now(&context, step.image);
         let wants_nothing = asked.is_empty() && !self.has_quiet(&context);
-        let mut reads = self.read_all(asked, params, true, step);
+        let mut reads = self.read_all(asked, fetch, true, step);
         let bytes: i64 = reads.iter().map(Read::bytes).sum();
         let waits = fetch.max_wait_ms > 0
             && !wants_nothing
@@ -144,11 +154,18 @@ impl ReplicaManager {
 
     /// Reads partitions in their order. `fresh`: the request has just come, so it tells how far a follower is; one that
     /// was parked has told already.
-    fn read_all(&mut self, asked: Vec<Asked>, params: Params, fresh: bool, step: &mut Step<'_>) -> Vec<Read> {
+    fn read_all(
+        &mut self,
+        asked: Vec<Asked>,
+        fetch: &FetchRequest,
+        fresh: bool,
+        step: &mut Step<'_>,
+    ) -> Vec<Read> {
+        let params = Params::of(fetch, &self.config);
         let mut bytes = 0;
         let mut reads = Vec::with_capacity(asked.len());
         for asked in asked {
-            let read = match self.read_one(&asked, params, fresh, bytes, step) {
+            let read = match self.read_one(&asked, params, &fetch.rack_id, fresh, bytes, step) {
                 Ok(data) => Read { asked, data },
                 Err(error) => Read::failed(asked, error),
             };
@@ -162,12 +179,20 @@ impl ReplicaManager {
         &mut self,
         asked: &Asked,
         params: Params,
+        rack: &str,
         fresh: bool,
         bytes_before: i64,
         step: &mut Step<'_>,
     ) -> Result<PartitionData, ErrorCode> {
         let tp = asked.tp.as_ref().ok_or(ErrorCode::UnknownTopicId)?;
         let partition = self.find_exactly(tp, asked.key, step.image)?;
+        if params.reader == Reader::Consumer
+            && let Some(replica) =
+                self.preferred_read_replica(partition, rack, asked.wanted.fetch_offset, step)
+        {
+            params.reader.check_access(partition, asked.wanted)?;
+            return Ok(without_records(partition, tp).with_preferred_read_replica(replica.0.into()));
+        }
         let budget = params.max_bytes - bytes_before;
         let data = read_partition(partition, tp, asked.wanted, params.reader, budget, bytes_before == 0)?;
         // R-REPL-8: a diverging follower has not acknowledged anything.
@@ -245,7 +270,7 @@ impl ReplicaManager {
             let Some(tp) = tp else { return true };
             let Ok(partition) = self.find(tp, image) else { return true };
             let (offset, bound) = (wanted.fetch_offset, params.reader.bound(partition));
-            if partition.check_leader(current_epoch(*wanted)).is_err() || offset > bound {
+            if params.reader.check_access(partition, *wanted).is_err() || offset > bound {
                 return true;
             }
             if diverging_epoch(partition, *wanted).is_some() {
@@ -266,9 +291,8 @@ impl ReplicaManager {
 
     /// Answers a fetch that was parked and has left the purgatory, with what there is now.
     pub(super) fn end_fetch(&mut self, id: OperationId, parked: &DelayedFetch, step: &mut Step<'_>) {
-        let params = Params::of(&parked.fetch, &self.config);
         let asked = self.asked_again(parked);
-        let mut reads = self.read_all(asked, params, false, step);
+        let mut reads = self.read_all(asked, &parked.fetch, false, step);
         reads.extend_from_slice(&parked.unknown);
         self.answer_fetch(parked, reads, step);
         if let Some(session) = parked.context.session() {
@@ -288,6 +312,16 @@ pub(super) fn diverging_epoch(partition: &Partition, wanted: Wanted) -> Option<(
     }
     let (epoch, end) = partition.log.end_offset_for(wanted.last_fetched_epoch);
     (epoch < wanted.last_fetched_epoch || end < wanted.fetch_offset).then_some((epoch, end))
+}
+
+fn without_records(partition: &Partition, tp: &TopicPartition) -> PartitionData {
+    let log = &partition.log;
+    PartitionData::default()
+        .with_partition_index(tp.partition)
+        .with_high_watermark(log.high_watermark().0)
+        .with_last_stable_offset(log.last_stable_offset().0)
+        .with_log_start_offset(log.log_start_offset().0)
+        .with_records(Some(Bytes::new()))
 }
 
 fn readable_bytes(partition: &Partition, from: Offset, bound: Offset, enough: i64) -> i64 {
@@ -310,22 +344,18 @@ fn read_partition(
     budget: i64,
     min_one_message: bool,
 ) -> Result<PartitionData, ErrorCode> {
-    let epoch = current_epoch(wanted);
-    let leader = partition.check_leader(epoch)?;
+    reader.check_access(partition, wanted)?;
     if let Reader::Follower(follower, _) = reader
-        && !leader.remotes.contains_key(&follower)
+        && !partition.leader().is_some_and(|leader| leader.remotes.contains_key(&follower))
     {
-        let unknown =
-            if epoch.is_some() { ErrorCode::UnknownLeaderEpoch } else { ErrorCode::NotLeaderOrFollower };
+        let unknown = match current_epoch(wanted) {
+            Some(_) => ErrorCode::UnknownLeaderEpoch,
+            None => ErrorCode::NotLeaderOrFollower,
+        };
         return Err(unknown);
     }
     let log = &partition.log;
-    let mut data = PartitionData::default()
-        .with_partition_index(tp.partition)
-        .with_high_watermark(log.high_watermark().0)
-        .with_last_stable_offset(log.last_stable_offset().0)
-        .with_log_start_offset(log.log_start_offset().0)
-        .with_records(Some(Bytes::new()));
+    let mut data = without_records(partition, tp);
     if let Some((epoch, end)) = diverging_epoch(partition, wanted) {
         if epoch == LeaderEpoch::NONE {
             return Err(ErrorCode::OffsetOutOfRange);

@@ -216,16 +216,28 @@ impl ReplicaManager {
         let Some(fetcher) = self.fetchers.get_mut(&leader) else { return };
         fetcher.in_flight = false;
         let Ok(answered) = fetcher.session.handle_response(response) else { return };
+        let mut advanced = Vec::new();
         for answer in answered {
             let current = self.partitions.get(&answer.tp).is_some_and(|partition| {
                 partition.role == Role::Follower { leader }
                     && partition.leader_epoch == answer.wanted.current_leader_epoch
                     && partition.log.log_end_offset() == answer.wanted.fetch_offset
             });
-            if current {
-                self.take_in(leader, &answer.tp, answer.wanted.fetch_offset, answer.data, step);
+            if !current {
+                continue;
+            }
+            let before = self.high_watermark(&answer.tp);
+            self.take_in(leader, &answer.tp, answer.wanted.fetch_offset, answer.data, step);
+            if self.high_watermark(&answer.tp) > before {
+                advanced.push(answer.tp);
             }
         }
+        // Consumers may read from this follower (KIP-392).
+        advanced.iter().for_each(|tp| self.complete(tp, step));
+    }
+
+    fn high_watermark(&self, tp: &TopicPartition) -> Option<Offset> {
+        self.partitions.get(tp).map(|partition| partition.log.high_watermark())
     }
 
     fn take_in(

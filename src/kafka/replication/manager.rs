@@ -200,6 +200,7 @@ impl ReplicaManager {
                 let (broker, leader, leader_epoch) = (me, registration.leader, registration.leader_epoch);
                 step.fx.event(Event::BecameFollower { broker, tp: tp.clone(), leader_epoch, leader });
                 self.start_fetching(tp, step);
+                self.complete(tp, step);
             }
         }
     }

@@ -114,6 +114,12 @@ impl Partition {
 
     /// R-REPL-7.
     pub fn check_leader(&self, current_leader_epoch: Option<LeaderEpoch>) -> Result<&Leader, ErrorCode> {
+        self.check_epoch(current_leader_epoch)?;
+        self.leader().ok_or(ErrorCode::NotLeaderOrFollower)
+    }
+
+    /// The half of R-REPL-7 that holds for a follower too, which consumers may read from (KIP-392).
+    pub fn check_epoch(&self, current_leader_epoch: Option<LeaderEpoch>) -> Result<(), ErrorCode> {
         if let Some(epoch) = current_leader_epoch {
             if epoch < self.leader_epoch {
                 return Err(ErrorCode::FencedLeaderEpoch);
@@ -122,7 +128,7 @@ impl Partition {
                 return Err(ErrorCode::UnknownLeaderEpoch);
             }
         }
-        self.leader().ok_or(ErrorCode::NotLeaderOrFollower)
+        Ok(())
     }
 
     /// R-REPL-12 to 14. The old high watermark if it rose.

@@ -150,6 +150,12 @@ fn simple(time: Time, event: &Event) -> Option<Sentence> {
             };
             about(time, Tone::Bad, client, title).detail(detail).rules(&["R-CONS-32"])
         }
+        Event::ReadReplicaChosen { client, tp, replica, rack } => {
+            let title = format!("{client} reads {tp} from broker {replica}, in its own rack {rack}");
+            about(time, Tone::Info, client, title)
+                .detail("The leader told it to; it sees a record once that follower knows it to be committed.")
+                .rules(&["R-REPL-62", "R-REPL-64"])
+        }
         Event::ClientFailed { client, error } => {
             about(time, Tone::Bad, client, format!("{client} ends with an error: {error}"))
         }

@@ -194,6 +194,7 @@ impl Narrator {
             | Event::CommitFailed { .. }
             | Event::PositionOutOfRange { .. }
             | Event::TruncationDetected { .. }
+            | Event::ReadReplicaChosen { .. }
             | Event::ClientFailed { .. } => self.clients.tell(&self.processes, time, event),
 
             // What the command did is told; the controller's decisions are told, not each broker's obedience.

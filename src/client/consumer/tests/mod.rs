@@ -4,6 +4,7 @@ mod closing;
 mod commits;
 mod fetching;
 mod membership;
+mod racks;
 mod starting;
 mod validation;
 
@@ -260,6 +261,8 @@ impl Rig {
                 .with_partition_index(index as i32)
                 .with_leader_id(m::BrokerId(*leader))
                 .with_leader_epoch(self.leader_epoch)
+                .with_replica_nodes([1, 2, 3].map(m::BrokerId).to_vec())
+                .with_offline_replicas(self.down.iter().copied().map(m::BrokerId).collect())
         };
         let topic = MetadataResponseTopic::default()
             .with_name(Some(m::TopicName(Topic::new("t").to_wire())))
@@ -496,6 +499,9 @@ fn tell(event: &Event) -> String {
         }
         Event::TruncationDetected { tp, position, end, .. } => {
             format!("{} was cut before {position}: {:?}", tp.partition, end.map(|end| end.0))
+        }
+        Event::ReadReplicaChosen { tp, replica, rack, .. } => {
+            format!("{} is read from {replica} in {rack}", tp.partition)
         }
         Event::CommitFailed { error, .. } => format!("commit failed: {error}"),
         Event::ConnectionLost { node, requests, .. } => {

@@ -152,3 +152,20 @@ fn a_log_that_was_cut_before_a_position_is_told_with_where_the_reader_goes_on() 
         "#]],
     );
 }
+
+#[test]
+fn a_reader_in_the_rack_of_a_follower_is_told() {
+    let event = Event::ReadReplicaChosen {
+        client: name("consumer-b"),
+        tp: tp(0),
+        replica: BrokerId(2),
+        rack: "b".into(),
+    };
+    check(
+        &[(1, event)],
+        expect![[r#"
+        00:00.001  consumer-b reads orders-0 from broker 2, in its own rack b (R-REPL-62, R-REPL-64)
+            Info: The leader told it to; it sees a record once that follower knows it to be committed.
+    "#]],
+    );
+}
