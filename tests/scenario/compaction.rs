@@ -1,10 +1,10 @@
 //! The last record of each key stays. EX-31, cases A12 and A13, and a run of vector 16.
 
-use glassbroker::kafka::event::Event;
+use glassbroker::kafka::event::{Event, PositionSource};
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::time::Time;
-use glassbroker::kafka::types::Offset;
-use glassbroker::sim::WorldConfig;
+use glassbroker::kafka::types::{BrokerId, Offset};
+use glassbroker::sim::{Command, WorldConfig};
 
 use crate::dsl::{Cluster, cluster, cluster_with, config};
 
@@ -25,7 +25,6 @@ fn write(c: &mut Cluster, records: &[(&str, Option<&str>)]) {
 fn keyed(c: &mut Cluster, keys: &[&str]) {
     use glassbroker::client::producer::ProducerSpec;
     use glassbroker::client::producer::workload::ValuePattern;
-    use glassbroker::sim::Command;
     for name in keys {
         let (key, value) = name.split_once('=').unwrap_or((name, "{tombstone}"));
         c.give(Command::AddProducer(ProducerSpec {
@@ -205,4 +204,66 @@ fn a_compacted_log_with_retention_loses_old_segments_too_r_log_47() {
     c.run_ms(40_000);
     assert_eq!(c.records(1, "t-0"), "", "the last value of a key goes with its segment");
     assert!(c.extents("t-0").starts_with("1:2..2 [2]"), "{}", c.extents("t-0"));
+}
+
+#[test]
+fn a_replica_with_a_wiped_disk_copies_a_compacted_log_with_its_gaps() {
+    let mut c = compacted(&[("log.cleaner.backoff.ms", "500")], &[("min.cleanable.dirty.ratio", "0.01")]);
+    let keys = ["a=1", "b=1", "a=2", "c=1", "b", "a=3"];
+    keyed(&mut c, &keys);
+    send_keyed(&mut c, &keys);
+    c.run_ms(1_000);
+    write(&mut c, &[("roll", Some("1"))]);
+    c.run_ms(3_000);
+    let left = "3 c=1, 4 b, 5 a=3, 6 roll=1";
+    assert_eq!(c.records(1, "t-0"), left);
+    c.kill(3);
+    c.until("broker 3 is out", 15_000, |c| c.registration("t-0") == "1 e0 isr[1,2]");
+    c.give(Command::WipeDisk(BrokerId(3)));
+    c.start(3);
+    c.until("it is in sync", 30_000, |c| c.registration("t-0") == "1 e0 isr[1,2,3]");
+    c.run_ms(1_000);
+    assert_eq!(c.records(3, "t-0"), left, "R-LOG-24: gaps are what compaction leaves");
+    assert_eq!(c.replicas("t-0"), "1:7/7 2:7/7 3:7/7");
+    let start = c.partition(3, "t-0").expect("a replica").log.log_start_offset();
+    assert_eq!(start, Offset(0), "it fetched from offset 0, where the leader's log begins");
+}
+
+#[test]
+fn committed_offsets_outlive_the_compaction_of_their_topic_and_a_change_of_coordinator() {
+    let broker = [("log.cleaner.backoff.ms", "500"), ("offsets.topic.num.partitions", "1")];
+    let mut c = cluster_with(3, WorldConfig { broker_config: config(&broker), ..WorldConfig::default() })
+        .topic("t", 1, 3, &[]);
+    c.producer("p", "t", "20/s", &[]);
+    let often = [("auto.offset.reset", "earliest"), ("auto.commit.interval.ms", "100")];
+    c.consumer("reader", "g", &["t"], &["poll"], &often);
+    c.run_ms(5_000);
+    for (key, value) in [("internal.segment.bytes", "2000"), ("min.cleanable.dirty.ratio", "0.01")] {
+        let (key, value) = (key.to_string(), Some(value.to_string()));
+        c.give(Command::SetTopicConfig { topic: "__consumer_offsets".into(), key, value });
+    }
+    c.send("p", 400);
+    c.run_ms(5_000);
+    let cleaned = |event: &Event| match event {
+        Event::LogCleaned { tp, before, after, .. } if tp.topic.as_str() == "__consumer_offsets" => {
+            Some((before.records, after.records))
+        }
+        _ => None,
+    };
+    let passes: Vec<(i64, i64)> = c.events().filter_map(cleaned).collect();
+    assert!(passes.iter().any(|(before, after)| after < before), "{passes:?}");
+    let home = c.registration("__consumer_offsets-0")[..1].parse().expect("a leader");
+    c.kill(home);
+    c.until("the group's state is loaded elsewhere", 30_000, |c| {
+        c.events().any(|event| {
+            matches!(event, Event::CoordinatorLoaded { broker, groups, .. }
+            if broker.0 != home && !groups.is_empty())
+        })
+    });
+    c.give(Command::Close("reader".into()));
+    c.run_ms(60_000);
+    c.consumer("second", "g", &["t"], &["poll"], &often);
+    c.until_event("it goes on at the end", 60_000, |event| {
+        matches!(event, Event::PositionSet { offset: Offset(400), source: PositionSource::Committed, .. })
+    });
 }
