@@ -10,6 +10,7 @@
 //! - [`sim`]: virtual time, the network and its faults, processes, the trace and the digest.
 //! - [`lab`]: what a person works with. Scenario files, commands, sessions, the narrator, the pace.
 //! - `conformance`: what Apache Kafka recorded, lived again. With the feature `native`.
+//! - `swarm`: clusters drawn from seeds, hit by faults and watched from outside. With the feature `native`.
 //! - [`view`]: a session as a view model, and the words for it.
 //! - `ui`: the page; `api`: the sandbox for JavaScript. Both with the feature `web`.
 
@@ -19,6 +20,8 @@ pub mod sim;
 pub mod lab;
 #[cfg(feature = "native")]
 pub mod conformance;
+#[cfg(feature = "native")]
+pub mod swarm;
 pub mod view;
 #[cfg(feature = "web")]
 pub mod api;

@@ -1,54 +1,97 @@
 //! Virtual time.
 //!
 //! Kafka's rules count in milliseconds; the clock underneath counts microseconds so that two packets rarely tie.
+//!
+//! What is measured between two moments (timers, sessions, lag) is true on every node, as a monotonic clock has it. What
+//! is written down for others (a record's timestamp) or held against it (retention) is what the node's own clock shows,
+//! and that may be wrong.
+//!
+//! **Invariant:** two moments are compared by when they are, whatever a clock showed then.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::{Add, Sub};
 
 /// Microseconds since the start of the run. Time 0 is 2026-01-01T00:00:00Z in record timestamps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(i64);
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Time {
+    us: i64,
+    /// By how much the clock of whoever looks is ahead of the true one; negative if it is behind.
+    ahead_ms: i64,
+}
 
 /// 2026-01-01T00:00:00Z in milliseconds since 1970.
 const WALL_CLOCK_START_MS: i64 = 1_767_225_600_000;
 
 impl Time {
-    pub const ZERO: Time = Time(0);
-    pub const MAX: Time = Time(i64::MAX);
+    pub const ZERO: Time = Time::from_us(0);
+    pub const MAX: Time = Time::from_us(i64::MAX);
 
     pub const fn from_us(us: i64) -> Time {
-        Time(us)
+        Time { us, ahead_ms: 0 }
     }
 
     pub const fn from_ms(ms: i64) -> Time {
-        Time(ms * 1000)
+        Time::from_us(ms * 1000)
     }
 
     pub const fn us(self) -> i64 {
-        self.0
+        self.us
+    }
+
+    /// The same moment as a node sees it whose clock is ahead by `ahead_ms`.
+    pub const fn on_clock(self, ahead_ms: i64) -> Time {
+        Time { us: self.us, ahead_ms }
     }
 
     /// Whole milliseconds since the start of the run.
     pub const fn ms(self) -> i64 {
-        self.0.div_euclid(1000)
+        self.us.div_euclid(1000)
     }
 
-    /// Milliseconds since 1970, as a record's timestamp.
+    /// Milliseconds since 1970 that the node's clock shows, as a record's timestamp.
     pub const fn wall_ms(self) -> i64 {
-        WALL_CLOCK_START_MS + self.ms()
+        WALL_CLOCK_START_MS + self.ms() + self.ahead_ms
     }
 
     pub const fn plus_ms(self, ms: i64) -> Time {
-        Time(self.0.saturating_add(ms.saturating_mul(1000)))
+        self.plus_us(ms.saturating_mul(1000))
     }
 
     pub const fn plus_us(self, us: i64) -> Time {
-        Time(self.0.saturating_add(us))
+        Time { us: self.us.saturating_add(us), ahead_ms: self.ahead_ms }
     }
 
     /// Milliseconds from `earlier` to here, rounded down.
     pub const fn ms_since(self, earlier: Time) -> i64 {
-        (self.0 - earlier.0).div_euclid(1000)
+        (self.us - earlier.us).div_euclid(1000)
+    }
+}
+
+impl PartialEq for Time {
+    fn eq(&self, other: &Time) -> bool {
+        self.us == other.us
+    }
+}
+
+impl Eq for Time {}
+
+impl PartialOrd for Time {
+    fn partial_cmp(&self, other: &Time) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Time {
+    fn cmp(&self, other: &Time) -> Ordering {
+        self.us.cmp(&other.us)
+    }
+}
+
+impl Hash for Time {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.us.hash(state);
     }
 }
 
@@ -63,7 +106,7 @@ impl Sub for Time {
     type Output = i64;
     /// Microseconds between two moments.
     fn sub(self, other: Time) -> i64 {
-        self.0 - other.0
+        self.us - other.us
     }
 }
 

@@ -50,6 +50,18 @@ pub enum Command {
         a: Target,
         b: Target,
     },
+    /// Each packet between the two takes so much longer, from now on; 0 for the link's own pace.
+    Slow {
+        a: Target,
+        b: Target,
+        by_us: i64,
+    },
+    /// The clock that a process reads for timestamps and retention is ahead by so much, negative for behind. Timers and
+    /// sessions are not touched: they run by a monotonic clock.
+    SetClock {
+        target: Target,
+        ahead_ms: i64,
+    },
     AddProducer(ProducerSpec),
     /// The application stops sending; what it has sent goes on.
     Pause(ClientName),

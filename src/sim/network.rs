@@ -102,6 +102,8 @@ pub struct Network {
     links: BTreeMap<(NodeId, NodeId), Random>,
     seed: u64,
     cuts: BTreeSet<(NodeId, NodeId)>,
+    /// By how much the packets of slow links take longer.
+    delays_us: BTreeMap<(NodeId, NodeId), i64>,
     /// What reached a cut and waits for it to heal.
     held: VecDeque<(ConnectionId, Packet)>,
 }
@@ -120,6 +122,7 @@ impl Network {
             links: BTreeMap::new(),
             seed,
             cuts: BTreeSet::new(),
+            delays_us: BTreeMap::new(),
             held: VecDeque::new(),
         }
     }
@@ -210,7 +213,8 @@ impl Network {
             .links
             .entry(ends)
             .or_insert_with(|| Random::stream(seed, &format!("link {} {}", ends.0, ends.1)));
-        let drawn = now.plus_us(stream.between(*self.latency_us.start(), *self.latency_us.end()));
+        let latency_us = stream.between(*self.latency_us.start(), *self.latency_us.end());
+        let drawn = now.plus_us(latency_us + self.delays_us.get(&ends).copied().unwrap_or(0));
         let Some(connection) = self.connections.get_mut(&id) else { return drawn };
         let last = if packet.is_to_server() {
             &mut connection.last_to_server
@@ -231,6 +235,23 @@ impl Network {
 
     pub fn cuts(&self) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
         self.cuts.iter().copied()
+    }
+
+    /// What is sent over the link from now on takes longer by `by_us`.
+    pub fn slow(&mut self, a: NodeId, b: NodeId, by_us: i64) {
+        match by_us {
+            0 => self.delays_us.remove(&pair(a, b)),
+            _ => self.delays_us.insert(pair(a, b), by_us),
+        };
+    }
+
+    pub fn delay_us(&self, a: NodeId, b: NodeId) -> i64 {
+        self.delays_us.get(&pair(a, b)).copied().unwrap_or(0)
+    }
+
+    /// The slow links, each with what its packets take longer.
+    pub fn delays_us(&self) -> impl Iterator<Item = ((NodeId, NodeId), i64)> + '_ {
+        self.delays_us.iter().map(|(ends, us)| (*ends, *us))
     }
 
     pub fn hold(&mut self, id: ConnectionId, packet: Packet) {

@@ -17,6 +17,11 @@ use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, NodeId};
 
+/// One hour.
+const MAX_DELAY_US: i64 = 3_600_000_000;
+/// A year.
+const MAX_AHEAD_MS: i64 = 365 * 24 * 3_600_000;
+
 impl World {
     /// Whether a command can be given now. What only the cluster can judge (a topic's name, its numbers) it judges
     /// later, as Kafka does, and refuses by [`Event::CommandRefused`].
@@ -36,6 +41,8 @@ impl World {
             Command::Cut { a, b } if self.is_cut(a, b)? => Err(refuse("that link is cut already")),
             Command::Heal { a, b } if !self.is_cut(a, b)? => Err(refuse("that link is not cut")),
             Command::Cut { .. } | Command::Heal { .. } => Ok(()),
+            Command::Slow { a, b, by_us } => self.check_slow(a, b, *by_us),
+            Command::SetClock { target, ahead_ms } => self.check_clock(target, *ahead_ms),
             Command::AddProducer(spec) => {
                 self.check_new_client(&spec.name)?;
                 Producer::new(spec.clone(), &self.bootstrap(), self.stream("check"))
@@ -73,6 +80,31 @@ impl World {
     fn is_cut(&self, a: &Target, b: &Target) -> Result<bool, Refusal> {
         let (a, b) = (self.find(a)?, self.find(b)?);
         if a == b { Err(refuse("a link has two different ends")) } else { Ok(self.network.is_cut(a, b)) }
+    }
+
+    fn check_slow(&self, a: &Target, b: &Target, by_us: i64) -> Result<(), Refusal> {
+        let (a, b) = (self.find(a)?, self.find(b)?);
+        if a == b {
+            return Err(refuse("a link has two different ends"));
+        }
+        if !(0..=MAX_DELAY_US).contains(&by_us) {
+            return Err(refuse("a link is slower by at most one hour"));
+        }
+        match self.network.delay_us(a, b) == by_us {
+            true => Err(refuse("that link is as slow as that already")),
+            false => Ok(()),
+        }
+    }
+
+    fn check_clock(&self, target: &Target, ahead_ms: i64) -> Result<(), Refusal> {
+        let node = self.find(target)?;
+        if ahead_ms.abs() > MAX_AHEAD_MS {
+            return Err(refuse("a clock is wrong by at most a year"));
+        }
+        match self.clock_ahead_ms(node) == ahead_ms {
+            true => Err(refuse("that clock shows this already")),
+            false => Ok(()),
+        }
     }
 
     /// Carries a command out now. `text` is what the person wrote.
@@ -125,6 +157,10 @@ impl World {
             Command::Thaw(target) => self.with_node(&target, World::thaw),
             Command::Cut { a, b } => self.cut(&a, &b),
             Command::Heal { a, b } => self.heal(&a, &b),
+            Command::Slow { a, b, by_us } => self.slow(&a, &b, by_us),
+            Command::SetClock { target, ahead_ms } => {
+                self.with_node(&target, |world, node| world.set_clock(node, ahead_ms));
+            }
             Command::AddProducer(spec) => {
                 let (name, random) = (spec.name.clone(), self.client_stream());
                 let producer = Producer::new(spec, &self.bootstrap(), random).expect("checked");
@@ -223,6 +259,20 @@ impl World {
         }
     }
 
+    fn slow(&mut self, a: &Target, b: &Target, by_us: i64) {
+        if let (Ok(a), Ok(b)) = (self.find(a), self.find(b)) {
+            self.network.slow(a, b, by_us);
+            self.tell(Event::LinkSlowed { a, b, by_us });
+        }
+    }
+
+    fn set_clock(&mut self, node: NodeId, ahead_ms: i64) {
+        if let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) {
+            process.clock_ahead_ms = ahead_ms;
+            self.tell(Event::ClockSet { node, ahead_ms });
+        }
+    }
+
     /// What is on its way over a link, in order: it must not overtake what the cut held.
     fn take_flights(&mut self, a: NodeId, b: NodeId) -> Vec<(ConnectionId, Packet)> {
         let of_link = |entry: &Entry| match entry {
@@ -258,8 +308,9 @@ impl World {
         node: NodeId,
         tell: impl FnOnce(&mut Machine, Time, &mut Effects<super::process::Timer>),
     ) {
-        let now = self.now;
+        self.ran.push(node);
         let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) else { return };
+        let now = self.now.on_clock(process.clock_ahead_ms);
         if let ProcessState::Running(machine) = &mut process.state {
             let mut fx = Effects::default();
             tell(machine, now, &mut fx);

@@ -178,6 +178,8 @@ pub struct Process {
     pub has_power: bool,
     /// Since when it is in its present state.
     pub since: Time,
+    /// By how much the clock of its machine is ahead; negative if it is behind.
+    pub clock_ahead_ms: i64,
 }
 
 impl Process {

@@ -95,6 +95,8 @@ pub struct World {
     trace: Trace,
     digest: Digest,
     steps: u64,
+    /// The processes that the last step ran.
+    pub(super) ran: Vec<NodeId>,
     /// The step that is being carried out.
     pub(super) current: Option<(Key, Option<Key>)>,
 }
@@ -123,6 +125,7 @@ impl World {
             trace: Trace::default(),
             digest: Digest::default(),
             steps: 0,
+            ran: Vec::new(),
             current: None,
             config: Rc::new(config),
         };
@@ -184,6 +187,7 @@ impl World {
         let (key, (cause, entry)) = self.queue.pop_first()?;
         self.now = key.time;
         self.steps += 1;
+        self.ran.clear();
         self.current = Some((key, cause));
         self.digest.fold(&(key.time.us(), key.sequence));
         self.carry_out(entry);
@@ -254,6 +258,7 @@ impl World {
             timers: BTreeMap::new(),
             has_power: true,
             since: self.now,
+            clock_ahead_ms: 0,
         };
         self.processes.insert(node, Rc::new(process));
         self.push(self.now, Entry::Start { node, incarnation: 1 });
@@ -354,9 +359,25 @@ impl World {
         })
     }
 
+    /// The processes that the last step ran, which may have changed them.
+    pub fn ran(&self) -> &[NodeId] {
+        &self.ran
+    }
+
+    /// Slow links, each with what its packets take longer, in microseconds.
+    pub fn delays_us(&self) -> impl Iterator<Item = ((NodeId, NodeId), i64)> + '_ {
+        self.network.delays_us()
+    }
+
+    /// By how much a process' clock is ahead.
+    pub fn clock_ahead_ms(&self, node: NodeId) -> i64 {
+        self.processes.get(&node).map_or(0, |process| process.clock_ahead_ms)
+    }
+
     pub(super) fn deliver(&mut self, node: NodeId, arrival: Arrival) {
-        let now = self.now;
+        self.ran.push(node);
         let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) else { return };
+        let now = self.now.on_clock(process.clock_ahead_ms);
         match &mut process.state {
             ProcessState::Dead(_) => {}
             ProcessState::Frozen { held, .. } => held.push_back(arrival),

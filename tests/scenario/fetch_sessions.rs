@@ -2,9 +2,9 @@
 
 use glassbroker::kafka::replication::session::FetchSession;
 use glassbroker::sim::Command;
+use glassbroker::swarm::watch::Watch;
 
 use crate::dsl::*;
-use crate::invariants::Watch;
 
 /// The sessions at a broker: who has one (0: a consumer), how many partitions it holds, how many of them have news.
 fn sessions(c: &Cluster, broker: i32) -> Vec<(i32, i32, i32)> {
@@ -59,7 +59,7 @@ fn a_restarted_broker_has_forgotten_its_sessions_and_all_begin_new_ones() {
     c.start(leader);
     c.until("it is back", 10_000, |c| c.registration("t-0").ends_with("isr[1,2,3]"));
     assert_eq!(who(&c, leader), Vec::<i32>::new(), "it leads nothing and has forgotten all");
-    watch.check(&c);
+    assert_eq!(watch.everything(&c.world), Ok(()), "{}", c.report());
     let next = (1..=3).find(|id| leads(&c, *id)).expect("a leader");
     c.until("the reader has found it", 20_000, |c| who(c, next).contains(&0));
     let at_next = who(&c, next);

@@ -2,7 +2,6 @@
 #![cfg(not(target_arch = "wasm32"))]
 
 mod dsl;
-mod invariants;
 
 mod administration;
 mod availability;
@@ -25,10 +24,8 @@ mod placement;
 mod positions;
 mod power;
 mod quorum;
-mod quorum_storm;
 mod quorum_vector;
 mod racks;
 mod replication;
 mod retention;
 mod snapshots;
-mod storm;

@@ -7,7 +7,7 @@ use glassbroker::kafka::types::{BrokerId, ControllerId, LeaderEpoch, NodeId, Off
 use glassbroker::sim::{Command, WorldConfig};
 
 use crate::dsl::{Cluster, cluster_with, config, controller, ids, quorum, tp};
-use crate::invariants::unrest_of_quorum;
+use glassbroker::swarm::watch::unrest_of_quorum;
 
 fn role(c: &Cluster, id: i32) -> QuorumRole {
     c.world.controller(ControllerId(id)).expect("it runs").raft().role()
@@ -45,7 +45,7 @@ fn until_elected(c: &mut Cluster, limit_ms: i64) -> i64 {
 }
 
 fn check_at_rest(c: &Cluster) {
-    assert_eq!(unrest_of_quorum(c), None, "{}", c.report());
+    assert_eq!(unrest_of_quorum(&c.world), None, "{}", c.report());
 }
 
 fn check_election(controllers: i32) {

@@ -45,7 +45,7 @@ fn create(c: &mut Cluster, names: std::ops::Range<i32>) {
 
 /// What a replay of the log comes to, from its first record or from a snapshot on.
 fn replayed(log: &MetadataLog, mut image: ClusterImage) -> ClusterImage {
-    for batch in log.batches() {
+    for batch in log.batches_from(log.start_offset()) {
         for record in batch.records().expect("sound") {
             if record.offset < image.next_offset || record.offset >= log.high_watermark() {
                 continue;

@@ -1,12 +1,13 @@
 //! The command-line tool: runs a scenario without a page, checks one, measures the engine, compares it with Kafka.
 //!
-//! Exit codes: 0 when it did what was asked, 1 when a case of the vectors failed, 2 when the arguments or a file are
-//! wrong.
+//! Exit codes: 0 when it did what was asked, 1 when a case of the vectors or a seed of the swarm failed, 2 when the
+//! arguments or a file are wrong.
 
 mod bench;
 mod conformance;
 mod rules;
 mod run;
+mod swarm;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -24,12 +25,14 @@ usage: glassbroker run FILE [--for 60s] [--seed N] [--strict] [--explain]
        glassbroker bench [FILE] [--for 60s]
        glassbroker conformance [--vectors DIR]
        glassbroker rules [ID]
+       glassbroker swarm --seeds N --virtual-minutes M [--from S] [--threads T] [--plant NAME]
 
 run     prints the narrative of a scenario and, last, the digest of the run
 check   says whether a scenario file is right, and where it departs from Kafka's defaults
 bench   measures the engine: appends, replication, events at 12, 120 and 1,200 partitions, checkpoints;
         with FILE, events a second on that scenario
 conformance  lives what Apache Kafka recorded again and says which cases come out as Kafka's
+swarm   breaks clusters that are drawn from seeds and holds them to the rules (swarm --help says more)
 rules   counts the rules of Kafka that hold here; with an id such as R-REPL-30, or R-REPL, tells them in full
 
 --for   virtual time to run, such as 500ms, 60s, 5min (default 60s)
@@ -42,6 +45,10 @@ const DEFAULT_SCENARIO: &str = include_str!("../../../static/scenarios/default.t
 const DEFAULT_TIME: Time = Time::from_ms(60_000);
 
 fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    if words.next().is_some_and(|word| word == "swarm") {
+        return swarm::main(words);
+    }
     match arguments()
         .map_err(|error| Failure::Usage(error.to_string()))
         .and_then(|arguments| work(&arguments))

@@ -132,6 +132,11 @@ impl Broker {
         self.id
     }
 
+    /// The id that this process drew for itself when it started.
+    pub fn incarnation(&self) -> Uuid {
+        self.incarnation
+    }
+
     pub fn rack(&self) -> Option<&str> {
         self.rack.as_deref()
     }

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::placement::UsableBroker;
 use crate::kafka::config::{BrokerConfig, TopicConfig, synonyms_of};
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::metadata_records::{
     ConfigResource, MetadataRecord, PartitionChange, PartitionRecord, RecoveryState, RegisterBroker,
 };
@@ -87,7 +88,7 @@ impl PartitionRegistration {
     pub fn merge(&mut self, change: &PartitionChange) {
         if let Some(leader) = change.leader {
             self.leader = leader;
-            self.leader_epoch.0 += 1;
+            self.leader_epoch.0 += i32::from(!plant::is(Plant::EpochNotRaised));
         }
         self.partition_epoch.0 += 1;
         let set = |field: &mut Vec<BrokerId>, new: &Option<Vec<BrokerId>>| {

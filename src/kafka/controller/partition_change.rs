@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 use super::image::PartitionRegistration;
 use super::reassignment::Reassignment;
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::metadata_records::{PartitionChange, RecoveryState};
 use crate::kafka::types::{BrokerId, TopicId};
 
@@ -120,7 +121,9 @@ impl<'a> PartitionChangeBuilder<'a> {
         }
         let candidates: BTreeSet<BrokerId> =
             self.partition.elr.iter().chain(&self.partition.isr).copied().collect();
-        let kept = |id: &BrokerId| !self.target_isr.contains(id) && !self.unclean_shutdown.contains(id);
+        let trusted =
+            |id: &BrokerId| plant::is(Plant::ElrUncleanMemberLeads) || !self.unclean_shutdown.contains(id);
+        let kept = |id: &BrokerId| !self.target_isr.contains(id) && trusted(id);
         candidates.into_iter().filter(kept).collect()
     }
 
@@ -145,8 +148,9 @@ impl<'a> PartitionChangeBuilder<'a> {
     fn elect_leader(&self, target_elr: &[BrokerId]) -> Elected {
         // R-REPL-41
         let valid = |id: BrokerId| {
-            let entitled =
-                self.target_isr.contains(&id) || (self.target_isr.is_empty() && target_elr.contains(&id));
+            let entitled = plant::is(Plant::ElectOutsideIsr)
+                || self.target_isr.contains(&id)
+                || (self.target_isr.is_empty() && target_elr.contains(&id));
             entitled && (self.is_acceptable)(id)
         };
         let replicas = &self.target.replicas;

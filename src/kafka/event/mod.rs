@@ -39,6 +39,17 @@ pub enum Event {
         a: super::types::NodeId,
         b: super::types::NodeId,
     },
+    /// Packets between the two take longer from now on.
+    LinkSlowed {
+        a: super::types::NodeId,
+        b: super::types::NodeId,
+        by_us: i64,
+    },
+    /// A process' clock is wrong from now on, or right again.
+    ClockSet {
+        node: super::types::NodeId,
+        ahead_ms: i64,
+    },
     /// A command as a person wrote it was carried out.
     CommandGiven {
         text: String,

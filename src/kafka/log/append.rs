@@ -10,6 +10,7 @@ use super::Log;
 use super::config::LogConfig;
 use super::producer::ProducerError;
 use super::segment::RollParams;
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::record::{
     Batch, BatchBuilder, BatchError, BatchParameters, Compression, NO_TIMESTAMP, TimestampType, split_batches,
@@ -167,20 +168,22 @@ impl Log {
         let max_timestamp_ms = checked.append_time_ms.unwrap_or(checked.max_timestamp_ms);
         self.make_room(std::slice::from_ref(&stored), max_timestamp_ms, now, config)?;
         if producer.is_some() {
-            if origin == Origin::Client
-                && let Some(known) = self.producers.duplicate_of(&stored)
-            {
-                return Ok(Appended {
-                    base_offset: known.base_offset,
-                    last_offset: known.last_offset,
-                    duplicate: true,
-                    log_append_time_ms: known.timestamp_ms,
-                    producer,
-                    base_sequence,
-                    log_start_offset: self.log_start_offset,
-                });
+            let known = self.producers.duplicate_of(&stored).filter(|_| origin == Origin::Client);
+            match known {
+                Some(_) if plant::is(Plant::DedupeOff) => {}
+                Some(known) => {
+                    return Ok(Appended {
+                        base_offset: known.base_offset,
+                        last_offset: known.last_offset,
+                        duplicate: true,
+                        log_append_time_ms: known.timestamp_ms,
+                        producer,
+                        base_sequence,
+                        log_start_offset: self.log_start_offset,
+                    });
+                }
+                None => self.producers.check(&stored, origin)?,
             }
-            self.producers.check(&stored, origin)?;
         }
         let last_offset = stored.last_offset();
         self.push(stored, now, config)?;

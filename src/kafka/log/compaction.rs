@@ -10,6 +10,7 @@ use super::Log;
 use super::config::LogConfig;
 use super::producers::AbortedTransaction;
 use super::segment::Segment;
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::record::{Batch, BatchBuilder, BatchError, BatchParameters, Record};
 use crate::kafka::time::Time;
 use crate::kafka::types::{Offset, ProducerId};
@@ -149,7 +150,13 @@ impl OffsetMap {
             return true;
         }
         let Some(key) = &record.key else { return false };
-        let is_last = self.last.get(key).is_none_or(|last| record.offset >= *last);
+        let is_last = self.last.get(key).is_none_or(|last| {
+            if plant::is(Plant::CompactionDropsNewest) {
+                record.offset < *last
+            } else {
+                record.offset >= *last
+            }
+        });
         let keeps_tombstones = batch.delete_horizon_ms().is_none_or(|horizon_ms| now_ms < horizon_ms);
         is_last && (record.value.is_some() || keeps_tombstones)
     }

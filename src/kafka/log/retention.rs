@@ -5,6 +5,7 @@
 use super::Log;
 use super::config::LogConfig;
 use super::segment::Segment;
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::time::Time;
 use crate::kafka::types::Offset;
 
@@ -71,7 +72,8 @@ impl Log {
         let nexts = self.segments.iter().skip(1).map(|next| Some(next.base_offset())).chain([None]);
         for (segment, next) in self.segments.iter().zip(nexts) {
             let end = next.unwrap_or(self.log_end_offset);
-            let is_deletable = self.high_watermark >= end && goes(segment, next);
+            let is_committed = self.high_watermark >= end || plant::is(Plant::RetentionAboveHw);
+            let is_deletable = is_committed && goes(segment, next);
             if !is_deletable || (next.is_none() && segment.size_bytes() == 0) {
                 break;
             }

@@ -173,6 +173,11 @@ impl RaftClient {
         self.state.leader(self.my_id())
     }
 
+    /// Whom this voter voted for in its epoch.
+    pub fn vote(&self) -> Option<ControllerId> {
+        self.state.voted(self.my_id())
+    }
+
     pub fn role(&self) -> QuorumRole {
         self.state.role()
     }

@@ -294,9 +294,9 @@ impl MetadataLog {
         self.log.truncate_to(now, to, &log_config(config)).then_some(from)
     }
 
-    /// Every batch, committed or not.
-    pub fn batches(&self) -> impl Iterator<Item = &Batch> {
-        self.log.batches_from(self.log.log_start_offset())
+    /// The batch that holds `offset`, or else the next one, and all that follow.
+    pub fn batches_from(&self, offset: Offset) -> impl Iterator<Item = &Batch> {
+        self.log.batches_from(offset)
     }
 
     /// What is committed from `from` on (`updateListenersProgress`): a node that knows nothing, or nothing that joins

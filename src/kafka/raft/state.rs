@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use super::leader::Leader;
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::time::Time;
 use crate::kafka::types::{ControllerId, LeaderEpoch, Offset};
 
@@ -128,6 +129,9 @@ impl State {
 
     /// R-CTRL-4. `up_to_date`: the candidate's log is not behind this one.
     pub fn grants_vote(&self, candidate: ControllerId, up_to_date: bool, pre_vote: bool) -> bool {
+        if plant::is(Plant::TwoVotesAnEpoch) {
+            return up_to_date;
+        }
         match self {
             State::Unattached { .. } | State::Prospective { .. } if pre_vote => up_to_date,
             State::Unattached { leader, voted, .. } | State::Prospective { leader, voted, .. } => {

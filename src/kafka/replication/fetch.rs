@@ -19,6 +19,7 @@ use crate::kafka::config::BrokerConfig;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::RequestId;
 use crate::kafka::fetch_session::Wanted;
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicPartition};
 
@@ -307,7 +308,7 @@ pub(super) fn current_epoch(wanted: Wanted) -> Option<LeaderEpoch> {
 
 /// R-REPL-8: where the reader's last epoch ends here, if it has more of it than that.
 pub(super) fn diverging_epoch(partition: &Partition, wanted: Wanted) -> Option<(LeaderEpoch, Offset)> {
-    if wanted.last_fetched_epoch == LeaderEpoch::NONE {
+    if wanted.last_fetched_epoch == LeaderEpoch::NONE || plant::is(Plant::SkipTruncation) {
         return None;
     }
     let (epoch, end) = partition.log.end_offset_for(wanted.last_fetched_epoch);

@@ -17,6 +17,7 @@ use super::partition::{Partition, Role};
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::event::{Event, TruncationReason};
 use crate::kafka::fetch_session::{Fetch, FetchRequestData, FetchSessionHandler, Wanted};
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicPartition};
@@ -219,8 +220,9 @@ impl ReplicaManager {
         let mut advanced = Vec::new();
         for answer in answered {
             let current = self.partitions.get(&answer.tp).is_some_and(|partition| {
-                partition.role == Role::Follower { leader }
-                    && partition.leader_epoch == answer.wanted.current_leader_epoch
+                let in_epoch = partition.role == Role::Follower { leader }
+                    && partition.leader_epoch == answer.wanted.current_leader_epoch;
+                (in_epoch || (plant::is(Plant::StaleEpochAppend) && !partition.is_leader()))
                     && partition.log.log_end_offset() == answer.wanted.fetch_offset
             });
             if !current {

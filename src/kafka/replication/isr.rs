@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** `maximal` holds every replica that the controller may count as in sync right now.
 
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::types::BrokerId;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,12 @@ impl IsrState {
 
     /// Whether the high watermark has to respect `replica`.
     pub fn maximal_contains(&self, replica: BrokerId) -> bool {
+        if plant::is(Plant::FencedLeaderCommits)
+            && let IsrState::PendingShrink { out_of_sync, .. } = self
+            && out_of_sync.contains(&replica)
+        {
+            return false;
+        }
         let joining = matches!(self, IsrState::PendingExpand { added, .. } if *added == replica);
         joining || self.committed().contains(&replica)
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use super::isr::IsrState;
 use crate::kafka::controller::image::{ClusterImage, PartitionRegistration};
 use crate::kafka::fetch_session::Wanted;
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerEpoch, BrokerId, Offset};
 
@@ -130,6 +131,9 @@ impl Leader {
 
     /// R-REPL-12: the least log end of all that are in sync, may be in sync, or are about to be.
     pub fn new_high_watermark(&self, log_end: Offset, judge: Judgement<'_>) -> Offset {
+        if plant::is(Plant::HwBeforeIsr) {
+            return log_end;
+        }
         let counts = |id: BrokerId, remote: &Remote| {
             self.isr.maximal_contains(id)
                 || (remote.is_caught_up(judge.now, log_end, judge.lag_time_max_ms)

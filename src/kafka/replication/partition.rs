@@ -11,6 +11,7 @@ use super::session::SessionId;
 use crate::kafka::config::TopicConfig;
 use crate::kafka::controller::image::PartitionRegistration;
 use crate::kafka::log::Log;
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicId, TopicPartition};
@@ -75,6 +76,9 @@ impl Partition {
 
     /// min(min.insync.replicas, replication factor).
     pub fn min_isr(&self) -> i32 {
+        if plant::is(Plant::MinIsrIgnored) {
+            return 1;
+        }
         self.config.min_insync_replicas.min(self.replicas.len() as i32)
     }
 
@@ -146,7 +150,7 @@ impl Partition {
     /// goes on waiting: nothing was cut from its log.
     pub fn acks_all_outcome(&self, required: Offset) -> Option<ErrorCode> {
         let Some(leader) = self.leader() else { return Some(ErrorCode::NotLeaderOrFollower) };
-        if self.log.high_watermark() < required {
+        if self.log.high_watermark() < required && !plant::is(Plant::AckBeforeIsr) {
             None
         } else if leader.isr.maximal_len() < self.min_isr() {
             Some(ErrorCode::NotEnoughReplicasAfterAppend)

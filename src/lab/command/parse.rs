@@ -10,12 +10,12 @@ use crate::client::consumer::Line;
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic, TopicPartition};
-use crate::lab::words::suggestion;
+use crate::lab::words::{parse_us, suggestion};
 use crate::sim::{Command, Target};
 
-const VERBS: [&str; 21] = [
-    "kill", "stop", "start", "freeze", "thaw", "cut", "heal", "add", "pause", "resume", "close", "crash",
-    "create", "delete", "elect", "reassign", "cancel", "set", "unset", "describe", "wipe",
+const VERBS: [&str; 22] = [
+    "kill", "stop", "start", "freeze", "thaw", "cut", "heal", "slow", "add", "pause", "resume", "close",
+    "crash", "create", "delete", "elect", "reassign", "cancel", "set", "unset", "describe", "wipe",
 ];
 
 /// Reads one command.
@@ -52,6 +52,7 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
             let (a, b) = link(&mut words)?;
             Command::Heal { a, b }.into()
         }
+        "slow" => slow(&mut words)?.into(),
         "add" => match one_of(&mut words, &["broker", "producer", "consumer", "partitions"])? {
             "broker" => add_broker(&mut words)?.into(),
             "partitions" => add_partitions(&mut words)?.into(),
@@ -70,6 +71,7 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
         "elect" => elect(&mut words)?.into(),
         "reassign" => reassign(&mut words)?.into(),
         "cancel" => cancel(&mut words)?.into(),
+        "set" if words.accept("clock").is_some() => set_clock(&mut words)?.into(),
         "set" => set(&mut words)?.into(),
         "unset" => unset(&mut words)?.into(),
         "describe" => describe(&mut words)?.into(),
@@ -320,6 +322,40 @@ fn partition(words: &mut Words) -> Result<TopicPartition, CommandError> {
 fn describe(words: &mut Words) -> Result<Command, CommandError> {
     let what = one_of(words, &["topic", "broker", "cluster", "quorum"])?;
     Ok(if what == "quorum" { Command::DescribeQuorum } else { Command::Describe(owner(what, words)?) })
+}
+
+/// `slow broker 2 to broker 3 by 200ms`
+fn slow(words: &mut Words) -> Result<Command, CommandError> {
+    let a = target(words)?;
+    words.expect("to")?;
+    let b = target(words)?;
+    words.expect("by")?;
+    Ok(Command::Slow { a, b, by_us: duration_us(words)? })
+}
+
+/// `set clock of broker 2 ahead by 5min`, `set clock of broker 2 right`
+fn set_clock(words: &mut Words) -> Result<Command, CommandError> {
+    words.expect("of")?;
+    let target = target(words)?;
+    let sign = match one_of(words, &["ahead", "behind", "right"])? {
+        "ahead" => 1,
+        "behind" => -1,
+        _ => return Ok(Command::SetClock { target, ahead_ms: 0 }),
+    };
+    words.expect("by")?;
+    let column = words.peek().map_or(words.end, |token| token.column);
+    let us = duration_us(words)?;
+    match us % 1000 {
+        0 => Ok(Command::SetClock { target, ahead_ms: sign * (us / 1000) }),
+        _ => Err(CommandError::new(column, "expected whole milliseconds, which is what a clock shows")),
+    }
+}
+
+fn duration_us(words: &mut Words) -> Result<i64, CommandError> {
+    const WHAT: &str = "a time such as 200ms, 30s or 5min";
+    let token = words.plain(WHAT)?;
+    let wrong = || CommandError::new(token.column, format!("expected {WHAT}, not {:?}", token.text));
+    parse_us(&token.text).ok_or_else(wrong)
 }
 
 /// What configs belong to: `topic orders`, `broker 2` or `cluster`.

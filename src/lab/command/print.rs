@@ -26,6 +26,15 @@ pub fn print(command: &Command) -> String {
         Command::Thaw(process) => format!("thaw {}", target(process)),
         Command::Cut { a, b } => format!("cut {} from {}", target(a), target(b)),
         Command::Heal { a, b } => format!("heal {} from {}", target(a), target(b)),
+        Command::Slow { a, b, by_us } => {
+            format!("slow {} to {} by {}", target(a), target(b), duration(*by_us))
+        }
+        Command::SetClock { target: node, ahead_ms: 0 } => format!("set clock of {} right", target(node)),
+        Command::SetClock { target: node, ahead_ms } => {
+            let way = if *ahead_ms < 0 { "behind" } else { "ahead" };
+            let by = duration(ahead_ms.saturating_abs().saturating_mul(1000));
+            format!("set clock of {} {way} by {by}", target(node))
+        }
         Command::AddProducer(spec) => add_producer(spec),
         Command::Pause(name) => format!("pause {}", client(name)),
         Command::Resume(name) => format!("resume {}", client(name)),
@@ -87,6 +96,17 @@ fn target(target: &Target) -> String {
 /// One broker, or the cluster as the default of all.
 fn owner(broker: Option<BrokerId>) -> String {
     broker.map_or("cluster".to_owned(), |broker| format!("broker {broker}"))
+}
+
+/// In the largest unit that it is a whole number of.
+fn duration(us: i64) -> String {
+    const UNITS: [(&str, i64); 4] =
+        [("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1_000)];
+    match UNITS.iter().find(|(_, unit_us)| us % unit_us == 0 && us != 0) {
+        Some((unit, unit_us)) => format!("{}{unit}", us / unit_us),
+        None if us == 0 => "0ms".to_owned(),
+        None => format!("{us}us"),
+    }
 }
 
 fn election(kind: ElectionType) -> &'static str {

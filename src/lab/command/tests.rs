@@ -74,6 +74,14 @@ fn every_command_has_one_text_form() {
     check("thaw controller 101", Command::Thaw(controller.clone()));
     check("cut broker 1 from broker 2", Command::Cut { a: broker(1), b: broker(2) });
     check("heal broker 3 from controller 101", Command::Heal { a: broker(3), b: controller });
+    let slow = |by_us| Command::Slow { a: broker(2), b: client("a"), by_us };
+    check("slow broker 2 to a by 200ms", slow(200_000));
+    check("slow broker 2 to a by 1500us", slow(1_500));
+    check("slow broker 2 to a by 0ms", slow(0));
+    let clock = |ahead_ms| Command::SetClock { target: broker(2), ahead_ms };
+    check("set clock of broker 2 ahead by 5min", clock(300_000));
+    check("set clock of broker 2 behind by 1500ms", clock(-1_500));
+    check("set clock of broker 2 right", clock(0));
     check("add broker 4", Command::AddBroker { broker: BrokerId(4), rack: None });
     check("add broker 4 rack d", Command::AddBroker { broker: BrokerId(4), rack: Some("d".to_owned()) });
     check("pause checkout-api", Command::Pause("checkout-api".into()));
@@ -165,6 +173,19 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
     );
     check_refused("pause \"\"", "column 7: expected a client's name, not an empty one");
     check_refused("cut broker 1 broker 2", "column 14: expected from");
+    check_refused("slow broker 1 broker 2", "column 15: expected to");
+    check_refused(
+        "slow broker 1 to broker 2 by much",
+        "column 30: expected a time such as 200ms, 30s or 5min, not \"much\"",
+    );
+    check_refused(
+        "set clock of broker 1 fast",
+        "column 23: expected one of ahead, behind, right, not \"fast\"",
+    );
+    check_refused(
+        "set clock of broker 1 ahead by 5us",
+        "column 32: expected whole milliseconds, which is what a clock shows",
+    );
     check_refused("add", "column 4: expected broker, producer, consumer, partitions");
     check_refused(
         "elect preferred leader orders",
@@ -379,6 +400,9 @@ mod properties {
             target().prop_map(Command::Freeze),
             target().prop_map(Command::Thaw),
             (target(), target()).prop_map(|(a, b)| Command::Cut { a, b }),
+            (target(), target(), 0..=i64::MAX).prop_map(|(a, b, by_us)| Command::Slow { a, b, by_us }),
+            (target(), -i64::MAX / 1000..=i64::MAX / 1000)
+                .prop_map(|(target, ahead_ms)| Command::SetClock { target, ahead_ms }),
             (target(), target()).prop_map(|(a, b)| Command::Heal { a, b }),
             (0..=i32::MAX, option::of("[^\\p{Cc}]{0,8}"))
                 .prop_map(|(id, rack)| Command::AddBroker { broker: BrokerId(id), rack }),

@@ -78,6 +78,32 @@ fn subject(node: NodeId, name: &ClientName) -> Subject {
     }
 }
 
+fn link_slowed(processes: &Processes, time: Time, a: NodeId, b: NodeId, by_us: i64) -> Sentence {
+    let link = format!("link between {} and {}", processes.name(a), processes.name(b));
+    match by_us {
+        0 => Sentence::new(time, Tone::Good, Subject::Link(a, b), format!("{link} as fast as before")),
+        _ => {
+            let by = duration((by_us / 1000).max(1));
+            Sentence::new(time, Tone::Warn, Subject::Link(a, b), format!("{link} slower by {by} each way"))
+                .detail("What is on its way keeps its pace; what is sent from now on takes longer.")
+        }
+    }
+}
+
+fn clock_set(processes: &Processes, time: Time, node: NodeId, ahead_ms: i64) -> Sentence {
+    let name = processes.name(node);
+    let about = subject(node, &ClientName::new(&name.to_string()));
+    let by = duration(ahead_ms.abs());
+    let title = match ahead_ms {
+        0 => return Sentence::new(time, Tone::Good, about, format!("clock of {name} right again")),
+        1.. => format!("clock of {name} ahead by {by}"),
+        _ => format!("clock of {name} behind by {by}"),
+    };
+    Sentence::new(time, Tone::Warn, about, title)
+        .detail("Timestamps and retention go by it; timers and sessions run by a clock that only counts.")
+        .rules(&["R-LOG-20", "R-LOG-35"])
+}
+
 pub(super) fn tell(processes: &Processes, time: Time, event: &Event) -> Option<Sentence> {
     let sentence = match event {
         Event::LinkCut { a, b } => Sentence::new(
@@ -93,6 +119,8 @@ pub(super) fn tell(processes: &Processes, time: Time, event: &Event) -> Option<S
             Subject::Link(*a, *b),
             format!("link between {} and {} healed", processes.name(*a), processes.name(*b)),
         ),
+        Event::LinkSlowed { a, b, by_us } => link_slowed(processes, time, *a, *b, *by_us),
+        Event::ClockSet { node, ahead_ms } => clock_set(processes, time, *node, *ahead_ms),
         Event::CommandRefused { text, error, message } => {
             Sentence::new(time, Tone::Warn, Subject::Cluster, format!("refused with {error}: {text}"))
                 .detail(message.clone())

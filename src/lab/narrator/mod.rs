@@ -125,6 +125,8 @@ impl Narrator {
             }
             Event::LinkCut { .. }
             | Event::LinkHealed { .. }
+            | Event::LinkSlowed { .. }
+            | Event::ClockSet { .. }
             | Event::CommandRefused { .. }
             | Event::QuorumCandidate { .. }
             | Event::QuorumLeaderElected { .. }

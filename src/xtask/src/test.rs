@@ -24,7 +24,7 @@ struct Part {
 }
 
 /// In the order of their cost.
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 11] = [
     Part { name: "format", what: "rustfmt changes nothing", run: format },
     Part { name: "layers", what: "arrows between rooms point down only", run: layers },
     Part { name: "text", what: "length of files, leftovers, the page's policy", run: text },
@@ -32,6 +32,7 @@ const PARTS: [Part; 10] = [
     Part { name: "xtask", what: "tests of these tasks", run: xtask },
     Part { name: "lint", what: "clippy, native, warnings as errors", run: lint },
     Part { name: "native", what: "native tests", run: native },
+    Part { name: "swarm", what: "seeds that must be calm, and faults that must be found", run: swarm },
     Part { name: "lint-web", what: "clippy, wasm, warnings as errors", run: lint_web },
     Part { name: "browser", what: "tests in headless Chromium", run: browser },
     Part { name: "site", what: "release build of the page, with its size", run: site },
@@ -125,6 +126,37 @@ fn lint(repo: &Repo) -> Result<Count, String> {
 
 fn native(repo: &Repo) -> Result<Count, String> {
     counted(run_and_read(repo.cargo(&["test", "--no-fail-fast"]))?)
+}
+
+/// The profile that compiles fast, and the feature that lets faults be planted.
+const SWARM: [&str; 7] = ["run", "--quiet", "--profile", "swarm", "--features", "plant", "--"];
+/// About two minutes of one processor.
+const CALM: [&str; 5] = ["swarm", "--seeds", "150", "--virtual-minutes", "10"];
+/// Seeds within which each planted fault must be found.
+const PLANTED: [&str; 4] = ["--seeds", "40", "--virtual-minutes", "5"];
+
+/// Sound seeds are calm; each fault that can be planted is found.
+fn swarm(repo: &Repo) -> Result<Count, String> {
+    let tool = |arguments: &[&str]| {
+        let mut command = repo.cargo(&SWARM);
+        command.args(arguments);
+        command
+    };
+    let (listed, plants) = run_and_read(tool(&["swarm", "--plants"]))?;
+    if !listed {
+        return Err("the swarm's tool does not run".to_string());
+    }
+    let mut count = if run(tool(&CALM)).is_ok() { PASSED } else { FAILED };
+    for plant in plants.lines() {
+        let arguments = [&["swarm", "--plant", plant], &PLANTED[..]].concat();
+        let (_, said) = run_and_read(tool(&arguments))?;
+        let found = said.lines().any(|line| line.starts_with("seed ") && line.contains(" failed at event "));
+        if !found {
+            println!("{plant} was not found");
+        }
+        count = count + if found { PASSED } else { FAILED };
+    }
+    Ok(count)
 }
 
 /// What the page and its tests are compiled with.

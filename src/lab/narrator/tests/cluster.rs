@@ -299,6 +299,32 @@ fn configs_of_brokers_change_and_are_described() {
 }
 
 #[test]
+fn a_slow_link_and_a_wrong_clock_are_told_with_what_they_change() {
+    let (a, b) = (broker(2), broker(3));
+    check(
+        &[
+            (0, Event::LinkSlowed { a, b, by_us: 200_000 }),
+            (1, Event::LinkSlowed { a, b, by_us: 0 }),
+            (2, Event::ClockSet { node: b, ahead_ms: 300_000 }),
+            (3, Event::ClockSet { node: b, ahead_ms: -1_500 }),
+            (4, Event::ClockSet { node: b, ahead_ms: 0 }),
+        ],
+        expect![[r#"
+            00:00.000  link between broker 2 and broker 3 slower by 200 ms each way
+                Warn: What is on its way keeps its pace; what is sent from now on takes longer.
+            00:00.001  link between broker 2 and broker 3 as fast as before
+                Good
+            00:00.002  clock of broker 3 ahead by 5 min (R-LOG-20, R-LOG-35)
+                Warn: Timestamps and retention go by it; timers and sessions run by a clock that only counts.
+            00:00.003  clock of broker 3 behind by 1.5 s (R-LOG-20, R-LOG-35)
+                Warn: Timestamps and retention go by it; timers and sessions run by a clock that only counts.
+            00:00.004  clock of broker 3 right again
+                Good
+        "#]],
+    );
+}
+
+#[test]
 fn topics_are_created_configured_and_refused() {
     let created = |topic: &str, partitions| Event::TopicCreated {
         topic: Topic::new(topic),

@@ -1,0 +1,98 @@
+//! Faults that can be planted in the engine, to show that those who watch it find them.
+//!
+//! **Invariant:** without the feature `plant`, [`is`] is false at compile time and nothing of a fault is compiled.
+
+/// A fault, named by what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plant {
+    /// A leader answers a diverging follower as if it did not diverge (R-REPL-8).
+    SkipTruncation,
+    /// The high watermark follows the leader's own log end (R-REPL-12).
+    HwBeforeIsr,
+    /// acks=all is answered as soon as the leader has the batch (R-REPL-29).
+    AckBeforeIsr,
+    /// min.insync.replicas counts as 1 (R-REPL-13, 30).
+    MinIsrIgnored,
+    /// Any live replica may be elected (R-REPL-41).
+    ElectOutsideIsr,
+    /// A new leader gets the old leader epoch (R-REPL-2).
+    EpochNotRaised,
+    /// A follower takes in what it asked an earlier leader for (R-REPL-6).
+    StaleEpochAppend,
+    /// A leader drops a follower from its in-sync set before the controller agreed (R-REPL-22).
+    FencedLeaderCommits,
+    /// A broker that stopped without warning stays eligible (R-REPL-56).
+    ElrUncleanMemberLeads,
+    /// Any sequence number is the next one (R-PROD-25).
+    SequenceUnchecked,
+    /// A repeated batch is stored again (R-PROD-25).
+    DedupeOff,
+    /// Retention deletes what is not committed (R-LOG-32).
+    RetentionAboveHw,
+    /// Compaction drops the newest record of a key (R-LOG-41).
+    CompactionDropsNewest,
+    /// A voter gives its vote to whoever asks (R-CTRL-4).
+    TwoVotesAnEpoch,
+    /// A metadata record is committed once the leader has it (R-CTRL-5).
+    MetadataCommitWithoutMajority,
+}
+
+/// Every fault with its name.
+pub const PLANTS: [(&str, Plant); 15] = [
+    ("skip-truncation", Plant::SkipTruncation),
+    ("hw-before-isr", Plant::HwBeforeIsr),
+    ("ack-before-isr", Plant::AckBeforeIsr),
+    ("min-isr-ignored", Plant::MinIsrIgnored),
+    ("elect-outside-isr", Plant::ElectOutsideIsr),
+    ("epoch-not-raised", Plant::EpochNotRaised),
+    ("stale-epoch-append", Plant::StaleEpochAppend),
+    ("fenced-leader-commits", Plant::FencedLeaderCommits),
+    ("elr-unclean-member-leads", Plant::ElrUncleanMemberLeads),
+    ("sequence-unchecked", Plant::SequenceUnchecked),
+    ("dedupe-off", Plant::DedupeOff),
+    ("retention-above-hw", Plant::RetentionAboveHw),
+    ("compaction-drops-newest", Plant::CompactionDropsNewest),
+    ("two-votes-an-epoch", Plant::TwoVotesAnEpoch),
+    ("metadata-commit-without-majority", Plant::MetadataCommitWithoutMajority),
+];
+
+/// Whether this build can plant a fault.
+pub const CAN_PLANT: bool = cfg!(feature = "plant");
+
+/// Whether `plant` is the fault of this run. Asked at the place where the fault would be.
+#[cfg(not(feature = "plant"))]
+pub const fn is(_plant: Plant) -> bool {
+    false
+}
+
+#[cfg(feature = "plant")]
+pub use planted::{choose, is};
+
+/// Plants nothing: this build cannot.
+#[cfg(not(feature = "plant"))]
+pub fn choose(plant: Option<Plant>) {
+    assert!(plant.is_none(), "this build cannot plant a fault");
+}
+
+/// One fault for each thread: a thread runs one cluster, and the others may run sound ones. It is chosen before a run and
+/// stays, so a run is as repeatable as any.
+#[cfg(feature = "plant")]
+mod planted {
+    use std::cell::Cell;
+
+    use super::Plant;
+
+    thread_local! {
+        static CHOSEN: Cell<Option<Plant>> = const { Cell::new(None) };
+    }
+
+    /// The fault of every run of this thread from now on.
+    pub fn choose(plant: Option<Plant>) {
+        CHOSEN.set(plant);
+    }
+
+    /// Whether `plant` is the fault of this run.
+    pub fn is(plant: Plant) -> bool {
+        CHOSEN.get() == Some(plant)
+    }
+}

@@ -1,0 +1,18 @@
+//! The swarm: clusters drawn from seeds, hit by faults, watched from outside.
+//!
+//! A seed gives the topology, the topics, the clients and every fault ([`plan`], [`acts`]); [`watch`] holds each step to
+//! the rules; at the end all faults heal and the cluster must come to rest ([`rest`]). A failure names the seed, which is
+//! the whole run.
+//!
+//! Whether the watch can fail is shown by faults that are planted in the engine itself, in a build with the feature
+//! `plant` ([`crate::kafka::plant`]): each must be found by a rule that is there anyway.
+
+pub mod acts;
+pub mod plan;
+pub mod pool;
+pub mod rest;
+pub mod run;
+pub mod watch;
+
+pub use pool::{Order, Sum};
+pub use run::{Calm, Fault};

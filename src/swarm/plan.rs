@@ -1,0 +1,238 @@
+//! What a seed draws before anything runs: the cluster, its topics and its clients.
+//!
+//! **Invariant:** a plan depends on the seed alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+use crate::client::consumer::{ConsumerSpec, Line};
+use crate::client::producer::ProducerSpec;
+use crate::client::producer::workload::ValuePattern;
+use crate::kafka::random::Random;
+use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic};
+use crate::sim::{Command, WorldConfig};
+
+/// One seed in so many has every message encoded and decoded.
+const STRICT_EACH: u64 = 20;
+
+/// The topology and the workload of one seed.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub world: WorldConfig,
+    pub topics: Vec<TopicPlan>,
+    pub producers: Vec<ProducerPlan>,
+    pub consumers: Vec<ConsumerSpec>,
+}
+
+#[derive(Clone, Debug)]
+pub struct TopicPlan {
+    pub name: Topic,
+    pub partitions: i32,
+    pub replication_factor: i16,
+    pub config: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ProducerPlan {
+    pub spec: ProducerSpec,
+    /// acks=all: what it is told is written may not be lost.
+    pub acks_all: bool,
+    pub idempotent: bool,
+}
+
+/// One of `items`, each as likely as it is often there.
+pub fn pick<'a, T>(random: &mut Random, items: &'a [T]) -> &'a T {
+    &items[random.below(items.len() as u64) as usize]
+}
+
+/// True in `percent` of all cases.
+pub fn chance(random: &mut Random, percent: u64) -> bool {
+    random.below(100) < percent
+}
+
+fn text(value: impl ToString) -> String {
+    value.to_string()
+}
+
+impl Plan {
+    pub fn draw(seed: u64) -> Plan {
+        let mut random = Random::stream(seed, "swarm plan");
+        let world = world(seed, &mut random);
+        let brokers = world.brokers.len() as i64;
+        let topics: Vec<TopicPlan> =
+            (1..=random.between(1, 3)).map(|number| topic(number, brokers, &mut random)).collect();
+        let producers = (1..=random.between(1, 4)).map(|number| producer(number, &topics, &mut random));
+        let producers = producers.collect();
+        let groups = random.between(0, 2);
+        let mut consumers = Vec::new();
+        for group in 1..=groups {
+            let members = random.between(1, 3);
+            consumers.extend((1..=members).map(|number| consumer(group, number, &topics, &mut random)));
+        }
+        Plan { world, topics, producers, consumers }
+    }
+
+    /// The producers whose records may not be lost once they are acknowledged.
+    pub fn acks_all(&self) -> BTreeSet<ClientName> {
+        let strict = self.producers.iter().filter(|producer| producer.acks_all);
+        strict.map(|producer| producer.spec.name.clone()).collect()
+    }
+
+    /// The commands that bring the topics about.
+    pub fn creations(&self) -> impl Iterator<Item = Command> + '_ {
+        self.topics.iter().map(|topic| Command::CreateTopic {
+            topic: topic.name.clone(),
+            partitions: topic.partitions,
+            replication_factor: topic.replication_factor,
+            config: topic.config.clone(),
+        })
+    }
+
+    /// The commands that bring the clients in.
+    pub fn arrivals(&self) -> impl Iterator<Item = Command> + '_ {
+        let producers = self.producers.iter().map(|producer| Command::AddProducer(producer.spec.clone()));
+        producers.chain(self.consumers.iter().map(|spec| Command::AddConsumer(spec.clone())))
+    }
+}
+
+fn world(seed: u64, random: &mut Random) -> WorldConfig {
+    let brokers = *pick(random, &[1, 2, 3, 3, 3, 3, 4, 4, 5, 7]);
+    let controllers = *pick(random, &[1, 1, 3, 3, 3, 5]);
+    let racks = *pick(random, &[0, 0, 2, 3]);
+    let rack = |id: i32| (racks > 0).then(|| format!("rack-{}", id % racks));
+    let latencies: [RangeInclusive<i64>; 4] = [200..=1_000, 1_000..=15_000, 1_000..=60_000, 20_000..=60_000];
+    WorldConfig {
+        seed,
+        strict: seed.is_multiple_of(STRICT_EACH),
+        controllers: (101..101 + controllers).map(ControllerId).collect(),
+        brokers: (1..=brokers).map(|id| (BrokerId(id), rack(id))).collect(),
+        latency_us: pick(random, &latencies).clone(),
+        broker_config: broker_config(brokers, random),
+        features: match chance(random, 10) {
+            true => BTreeMap::from([(text("eligible.leader.replicas.version"), text(0))]),
+            false => BTreeMap::new(),
+        },
+    }
+}
+
+fn broker_config(brokers: i32, random: &mut Random) -> BTreeMap<String, String> {
+    let mut config = BTreeMap::from([
+        (text("offsets.topic.num.partitions"), text(random.between(1, 3))),
+        (text("offsets.topic.replication.factor"), text(brokers.min(3))),
+        (text("log.retention.check.interval.ms"), text(*pick(random, &[5_000, 30_000]))),
+        (text("log.cleaner.backoff.ms"), text(5_000)),
+    ]);
+    if chance(random, 40) {
+        config.insert(text("replica.lag.time.max.ms"), text(*pick(random, &[3_000, 10_000])));
+    }
+    if chance(random, 30) {
+        config.insert(text("broker.session.timeout.ms"), text(*pick(random, &[3_000, 6_000])));
+        config.insert(text("broker.heartbeat.interval.ms"), text(1_000));
+    }
+    // Elections that collide often. A follower's fetch waits for up to 500 ms, so its patience is longer than that.
+    if chance(random, 25) {
+        config.insert(text("controller.quorum.election.timeout.ms"), text(150));
+        config.insert(text("controller.quorum.fetch.timeout.ms"), text(800));
+        config.insert(text("controller.quorum.election.backoff.max.ms"), text(100));
+    }
+    if chance(random, 30) {
+        config.insert(text("leader.imbalance.check.interval.seconds"), text(20));
+    }
+    if chance(random, 10) {
+        config.insert(text("unclean.leader.election.enable"), text(true));
+    }
+    config
+}
+
+fn topic(number: i64, brokers: i64, random: &mut Random) -> TopicPlan {
+    let replication_factor = random.between(1, brokers.min(4)).max(random.between(1, brokers.min(3)));
+    let mut config = BTreeMap::new();
+    if chance(random, 70) {
+        config.insert(text("min.insync.replicas"), text(random.between(1, replication_factor.min(3))));
+    }
+    if chance(random, 50) {
+        config.insert(text("internal.segment.bytes"), text(*pick(random, &[1_000, 4_000, 20_000])));
+    }
+    // Compaction and retention look at closed segments, so they go with small ones.
+    if chance(random, 25) {
+        config.insert(text("internal.segment.bytes"), text(1_000));
+        let policy = *pick(random, &["compact", "compact", "compact,delete"]);
+        config.insert(text("cleanup.policy"), text(policy));
+        config.insert(text("min.cleanable.dirty.ratio"), text("0.1"));
+    }
+    if chance(random, 30) {
+        config.insert(text("retention.ms"), text(*pick(random, &[10_000, 60_000, 300_000])));
+        config.insert(text("segment.ms"), text(30_000));
+    }
+    if chance(random, 20) {
+        config.insert(text("retention.bytes"), text(*pick(random, &[2_000, 20_000])));
+    }
+    if chance(random, 20) {
+        config.insert(text("message.timestamp.type"), text("LogAppendTime"));
+    }
+    if chance(random, 10) {
+        config.insert(text("message.timestamp.after.max.ms"), text(60_000));
+    }
+    TopicPlan {
+        name: Topic::new(&format!("topic-{number}")),
+        partitions: *pick(random, &[1, 1, 2, 2, 3, 4]),
+        replication_factor: replication_factor as i16,
+        config,
+    }
+}
+
+fn producer(number: i64, topics: &[TopicPlan], random: &mut Random) -> ProducerPlan {
+    let name = format!("producer-{number}");
+    let (acks, idempotent) = *pick(
+        random,
+        &[("all", true), ("all", true), ("all", true), ("all", false), ("1", false), ("0", false)],
+    );
+    let mut config = BTreeMap::new();
+    if !idempotent {
+        config.insert(text("acks"), text(acks));
+        config.insert(text("enable.idempotence"), text(false));
+    }
+    config.insert(text("linger.ms"), text(*pick(random, &[0, 5, 100, 1_000])));
+    if chance(random, 30) {
+        config.insert(text("request.timeout.ms"), text(*pick(random, &[2_000, 8_000])));
+        config.insert(text("delivery.timeout.ms"), text(*pick(random, &[12_000, 60_000])));
+    }
+    let keys = format!("{name}-{{0..{}}}", pick(random, &[2, 9, 30])).parse().expect("a key pattern");
+    let rate = *pick(random, &["1/s", "2/s", "4/s", "8/s", "1/3s"]);
+    let spec = ProducerSpec {
+        name: ClientName::new(&name),
+        topic: pick(random, topics).name.clone(),
+        rate: rate.parse().expect("a rate"),
+        value: ValuePattern::for_keys(&keys),
+        keys,
+        value_size: None,
+        config,
+    };
+    ProducerPlan { spec, acks_all: acks == "all", idempotent }
+}
+
+/// A group's members subscribe to the same topics and work alike.
+fn consumer(group: i64, number: i64, topics: &[TopicPlan], random: &mut Random) -> ConsumerSpec {
+    const PROGRAMS: [[&str; 3]; 3] = [
+        ["poll", "process 20ms", "poll"],
+        ["poll", "process 5ms", "commit"],
+        ["poll 1s", "process 100ms", "commit"],
+    ];
+    let reset = *pick(random, &["earliest", "earliest", "latest"]);
+    let mut config = BTreeMap::from([(text("auto.offset.reset"), text(reset))]);
+    if chance(random, 40) {
+        config.insert(text("session.timeout.ms"), text(10_000));
+        config.insert(text("heartbeat.interval.ms"), text(2_000));
+    }
+    let topics = match topics.len() as i64 {
+        count if count > 1 && group == 2 => topics[1..].iter().map(|topic| topic.name.clone()).collect(),
+        _ => topics.iter().map(|topic| topic.name.clone()).collect(),
+    };
+    ConsumerSpec {
+        name: ClientName::new(&format!("consumer-{group}-{number}")),
+        group: GroupId::new(&format!("group-{group}")),
+        topics,
+        program: Line::parse_program(pick::<[&str; 3]>(random, &PROGRAMS)).expect("a program"),
+        config,
+    }
+}

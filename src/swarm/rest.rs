@@ -1,0 +1,145 @@
+//! When a cluster whose faults have ended is at rest, and what must be true then.
+//!
+//! **Invariant:** what is not at rest is named, so that a run that does not converge says why.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::plan::{Plan, ProducerPlan};
+use super::watch::{Watch, unrest_of_quorum};
+use crate::client::consumer::ConsumerSpec;
+use crate::kafka::broker::BrokerState;
+use crate::kafka::controller::image::ClusterImage;
+use crate::kafka::event::GroupState;
+use crate::kafka::record::Record;
+use crate::kafka::types::{GroupId, Topic, TopicPartition};
+use crate::sim::World;
+
+/// Partitions that have no leader, and nobody who may become one (R-REPL-45, 48).
+pub fn has_orphans(world: &World) -> bool {
+    let Some(controller) = world.active_controller() else { return false };
+    controller.image().partitions().any(|(_, partition)| !partition.leader.is_some())
+}
+
+/// Reassignments that never end: one that asks for fewer replicas than the one under way keeps what that wanted to add, so
+/// the same replica is to come and to go (`ReplicationControlManager.changePartitionReassignment`). Kafka waits for
+/// somebody to cancel it.
+pub fn endless_reassignments(world: &World) -> Vec<TopicPartition> {
+    let Some(controller) = world.active_controller() else { return Vec::new() };
+    let partitions = controller.image().partitions();
+    let endless = partitions.filter(|(_, p)| p.adding.iter().any(|id| p.removing.contains(id)));
+    endless.map(|(tp, _)| tp).collect()
+}
+
+/// What is not at rest yet.
+pub fn unrest(world: &World, plan: &Plan) -> Option<String> {
+    let Some(controller) = world.active_controller() else {
+        return Some("no controller is active".to_string());
+    };
+    if let Some(unrest) = unrest_of_quorum(world) {
+        return Some(unrest);
+    }
+    let image = controller.image();
+    for (id, _) in &plan.world.brokers {
+        let state = world.broker(*id).map(|broker| broker.state());
+        if !image.is_alive(*id) || state != Some(BrokerState::Running) {
+            return Some(format!("broker {id} is {state:?} and not in service"));
+        }
+    }
+    for (tp, partition) in image.partitions() {
+        if !partition.leader.is_some()
+            || partition.isr.len() != partition.replicas.len()
+            || partition.is_reassigning()
+        {
+            return Some(format!("{tp}: {partition:?}"));
+        }
+    }
+    groups(world, plan)
+        .into_iter()
+        .find_map(|(group, members)| unrest_of_group(world, image, group, &members))
+}
+
+/// The consumers that live, by group.
+fn groups<'a>(world: &World, plan: &'a Plan) -> BTreeMap<&'a GroupId, Vec<&'a ConsumerSpec>> {
+    let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for spec in plan.consumers.iter().filter(|spec| world.consumer(&spec.name).is_some()) {
+        groups.entry(&spec.group).or_default().push(spec);
+    }
+    groups
+}
+
+/// R-GRP-6, 15: the group is stable, and each of its partitions is some one member's.
+fn unrest_of_group(
+    world: &World,
+    image: &ClusterImage,
+    group: &GroupId,
+    members: &[&ConsumerSpec],
+) -> Option<String> {
+    let mut owners: BTreeMap<TopicPartition, i64> = BTreeMap::new();
+    for member in members {
+        let consumer = world.consumer(&member.name)?;
+        for tp in consumer.subscription().owned().keys() {
+            *owners.entry(tp.clone()).or_default() += 1;
+        }
+    }
+    let topics: BTreeSet<&Topic> = members.iter().flat_map(|member| &member.topics).collect();
+    let wanted = image.partitions().filter(|(tp, _)| topics.contains(&tp.topic));
+    for (tp, _) in wanted {
+        let count = owners.get(&tp).copied().unwrap_or(0);
+        if count != 1 {
+            return Some(format!("{tp} is owned by {count} members of {group}"));
+        }
+    }
+    let offsets = image.partitions().filter(|(tp, _)| tp.topic.as_str() == "__consumer_offsets");
+    let found =
+        offsets.filter_map(|(_, p)| world.broker(p.leader)?.groups().group(group).map(|group| group.state));
+    let states: Vec<GroupState> = found.collect();
+    (!states.contains(&GroupState::Stable)).then(|| format!("{group} is {states:?}"))
+}
+
+/// Producers that still wait for an outcome of something.
+pub fn undrained(world: &World, plan: &Plan) -> Option<String> {
+    let waits = |producer: &&ProducerPlan| {
+        world.producer(&producer.spec.name).is_some_and(|state| {
+            let counts = state.counts();
+            counts.sent != counts.acknowledged + counts.failed
+        })
+    };
+    let waiting = plan.producers.iter().find(waits)?;
+    Some(format!("{} waits for the outcome of what it sent", waiting.spec.name))
+}
+
+/// R-PROD-21, 25, 29: the records of an idempotent producer stand once and in order, but for a break each time it raised
+/// its epoch and sent anew what was in flight.
+pub fn fault_of_order(world: &World, plan: &Plan, watch: &Watch) -> Option<String> {
+    let image = world.active_controller()?.image();
+    for producer in plan.producers.iter().filter(|producer| producer.idempotent) {
+        let name = &producer.spec.name;
+        for (tp, partition) in image.partitions().filter(|(tp, _)| tp.topic == producer.spec.topic) {
+            if !watch.is_whole(&tp) {
+                continue;
+            }
+            let log = &world.broker(partition.leader)?.replicas().partition(&tp)?.log;
+            let records = match log.records_between(log.log_start_offset(), log.log_end_offset()) {
+                Ok(records) => records,
+                Err(error) => return Some(format!("{tp}: {error}")),
+            };
+            let prefix = format!("{name}-");
+            let numbers: Vec<i64> = records.iter().filter_map(|record| number(record, &prefix)).collect();
+            let breaks = numbers.windows(2).filter(|pair| pair[0] >= pair[1]).count() as i64;
+            let bumps = watch.bumps(name);
+            if breaks > bumps {
+                return Some(format!(
+                    "{tp}: {name} raised its epoch {bumps} times, its records stand as {numbers:?}"
+                ));
+            }
+        }
+    }
+    None
+}
+
+/// The number of a producer's record: `{"n":7,...` under one of its keys.
+fn number(record: &Record, prefix: &str) -> Option<i64> {
+    record.key.as_ref().filter(|key| key.starts_with(prefix.as_bytes()))?;
+    let value = std::str::from_utf8(record.value.as_ref()?).ok()?;
+    value.strip_prefix("{\"n\":")?.split([',', '}']).next()?.parse().ok()
+}

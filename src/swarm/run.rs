@@ -1,0 +1,219 @@
+//! One seed: a plan, a storm of faults under watch, then everything heals and must come to rest.
+//!
+//! **Invariant:** the seed and the number of minutes determine the run.
+
+use std::cell::Cell;
+
+use super::acts::{self, Act};
+use super::plan::Plan;
+use super::rest;
+use super::watch::Watch;
+use crate::kafka::controller::elections::ElectionType;
+use crate::kafka::random::Random;
+use crate::kafka::time::Time;
+use crate::sim::{Command, World};
+
+/// Everything there is is looked at each time so many events have happened.
+const EVERYTHING_EACH: u64 = 1_000;
+/// A quorum of several elects within an election timeout or two.
+const START_MS: i64 = 8_000;
+/// Sessions of crashed members (45 s), requests that wait (30 s), lagging followers, one after the other.
+const REST_MS: i64 = 300_000;
+/// The longest delivery.timeout.ms there is, and some.
+const DRAIN_MS: i64 = 130_000;
+/// How often somebody looks for what does not mend by itself.
+const HELP_EACH_MS: i64 = 20_000;
+/// The followers' next fetches.
+const LAST_FETCHES_MS: i64 = 1_500;
+/// Events that a failure prints.
+const LAST_EVENTS: usize = 40;
+
+/// What came of a seed that failed nowhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calm {
+    pub digest: u64,
+    pub events: u64,
+    /// How often something was held to a rule.
+    pub checks: u64,
+    pub virtual_ms: i64,
+}
+
+/// An invariant that did not hold, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub seed: u64,
+    pub digest: u64,
+    pub event: u64,
+    pub at: Time,
+    pub what: String,
+    /// The last events before it, a line each.
+    pub before: Vec<String>,
+}
+
+/// Where a run is, for whoever has to say it after a panic.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place {
+    pub seed: u64,
+    pub digest: u64,
+    pub event: u64,
+}
+
+thread_local! {
+    /// Where the run of this thread is.
+    static PLACE: Cell<Place> = const { Cell::new(Place { seed: 0, digest: 0, event: 0 }) };
+}
+
+/// Where the run of this thread is.
+pub fn place() -> Place {
+    PLACE.get()
+}
+
+/// Runs one seed.
+pub fn run(seed: u64, virtual_minutes: i64) -> Result<Calm, Fault> {
+    PLACE.set(Place { seed, ..Place::default() });
+    let plan = Plan::draw(seed);
+    let world = World::new(plan.world.clone()).expect("a plan holds valid configs");
+    let mut storm =
+        Storm { watch: Watch::new(plan.acks_all()), random: Random::stream(seed, "swarm acts"), plan, world };
+    match storm.live(virtual_minutes) {
+        Ok(()) => Ok(Calm {
+            digest: storm.world.digest(),
+            events: storm.world.events_done(),
+            checks: storm.watch.checks(),
+            virtual_ms: storm.world.now().ms(),
+        }),
+        Err(what) => Err(storm.fault(what)),
+    }
+}
+
+struct Storm {
+    plan: Plan,
+    world: World,
+    watch: Watch,
+    random: Random,
+}
+
+impl Storm {
+    fn live(&mut self, virtual_minutes: i64) -> Result<(), String> {
+        self.run_ms(START_MS)?;
+        let plan = self.plan.clone();
+        plan.creations().try_for_each(|command| self.give(command))?;
+        self.run_ms(1_000)?;
+        plan.arrivals().try_for_each(|command| self.give(command))?;
+        let end = Time::from_ms(virtual_minutes * 60_000);
+        while self.world.now() < end {
+            let pause_ms = acts::pause_ms(&mut self.random);
+            self.run_ms(pause_ms)?;
+            self.act()?;
+        }
+        self.heal()?;
+        self.come_to_rest()?;
+        self.drain()?;
+        self.watch.everything(&self.world)?;
+        rest::fault_of_order(&self.world, &self.plan, &self.watch).map_or(Ok(()), Err)
+    }
+
+    /// Moves on, watching every step.
+    fn run_ms(&mut self, ms: i64) -> Result<(), String> {
+        let end = self.world.now().plus_ms(ms);
+        while self.world.next_at().is_some_and(|at| at <= end) {
+            self.world.step();
+            self.look()?;
+        }
+        self.world.advance_to(end);
+        Ok(())
+    }
+
+    fn look(&mut self) -> Result<(), String> {
+        let event = self.world.events_done();
+        PLACE.set(Place { seed: self.world.seed(), digest: self.world.digest(), event });
+        self.watch.after_step(&self.world)?;
+        if event.is_multiple_of(EVERYTHING_EACH) {
+            self.watch.everything(&self.world)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a command, which is let be if it is not possible now.
+    fn give(&mut self, command: Command) -> Result<(), String> {
+        let text = format!("{command:?}");
+        if self.world.check(&command).is_ok() {
+            self.world.schedule(self.world.now(), command, &text);
+            self.run_ms(0)?;
+        }
+        Ok(())
+    }
+
+    fn act(&mut self) -> Result<(), String> {
+        match acts::draw(&mut self.random, &self.plan, &self.world) {
+            Act::Give(commands) => commands.into_iter().try_for_each(|command| self.give(command)),
+            Act::Restart { target, after_ms } => {
+                self.give(Command::Kill(target.clone()))?;
+                self.run_ms(after_ms)?;
+                self.give(Command::Start(target))
+            }
+            Act::Heal => self.heal(),
+        }
+    }
+
+    fn heal(&mut self) -> Result<(), String> {
+        acts::healing(&self.plan, &self.world).into_iter().try_for_each(|command| self.give(command))
+    }
+
+    fn come_to_rest(&mut self) -> Result<(), String> {
+        let mut waited_ms = 0;
+        while let Some(unrest) = rest::unrest(&self.world, &self.plan) {
+            if waited_ms > REST_MS {
+                return Err(format!("no rest after {waited_ms} ms: {unrest}"));
+            }
+            if waited_ms % HELP_EACH_MS == 0 {
+                self.help()?;
+            }
+            // A broker that was told to stop may end only now.
+            self.heal()?;
+            self.run_ms(1_000)?;
+            waited_ms += 1_000;
+        }
+        Ok(())
+    }
+
+    /// Does what only a person can: gives partitions that nobody may lead to anybody, cancels what never ends.
+    fn help(&mut self) -> Result<(), String> {
+        for partition in rest::endless_reassignments(&self.world) {
+            self.give(Command::CancelReassignment(partition))?;
+        }
+        match rest::has_orphans(&self.world) {
+            true => self.give(Command::ElectLeader { kind: ElectionType::Unclean, partition: None }),
+            false => Ok(()),
+        }
+    }
+
+    /// The producers stop, and hear the outcome of all that they sent.
+    fn drain(&mut self) -> Result<(), String> {
+        for producer in self.plan.producers.clone() {
+            self.give(Command::Pause(producer.spec.name))?;
+        }
+        let mut waited_ms = 0;
+        while let Some(waiting) = rest::undrained(&self.world, &self.plan) {
+            if waited_ms > DRAIN_MS {
+                return Err(format!("after {waited_ms} ms {waiting}"));
+            }
+            self.run_ms(1_000)?;
+            waited_ms += 1_000;
+        }
+        self.run_ms(LAST_FETCHES_MS)
+    }
+
+    fn fault(&self, what: String) -> Fault {
+        let world = &self.world;
+        let last: Vec<_> = world.trace().entries().rev().take(LAST_EVENTS).collect();
+        Fault {
+            seed: world.seed(),
+            digest: world.digest(),
+            event: world.events_done(),
+            at: world.now(),
+            what,
+            before: last.iter().rev().map(|entry| format!("{} {:?}", entry.key.time, entry.event)).collect(),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What is committed of one partition, and what every replica's log is held to.
+//!
+//! A log that is never compacted is compared batch by batch; of a compacted one each record that is still there, and the
+//! newest of each key, which has to be (R-LOG-41).
+//!
+//! **Invariant:** the history only grows, without gaps, until a leader is elected that may lack some of it.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use bytes::Bytes;
+
+use super::sight::{self, Mark};
+use crate::kafka::log::Log;
+use crate::kafka::record::{Batch, NO_SEQUENCE};
+use crate::kafka::types::{Offset, ProducerEpoch, ProducerId};
+
+/// The committed records of a partition.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// In the order of their offsets.
+    batches: Vec<Mark>,
+    end: Offset,
+    /// Of a partition that is or was compacted: each record's content, and the newest record of each key.
+    records: Option<Records>,
+    sequences: BTreeMap<ProducerId, (ProducerEpoch, i32)>,
+    /// Batches may be gone from what is taken over.
+    is_thinned_out: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Records {
+    contents: BTreeMap<Offset, u64>,
+    /// With whether it has a value: a tombstone may go.
+    newest: BTreeMap<Bytes, (Offset, bool)>,
+}
+
+impl History {
+    /// Nothing yet, of a partition that has just been made.
+    pub fn new(compacted: bool) -> History {
+        History { records: compacted.then(Records::default), ..History::default() }
+    }
+
+    /// What a leader's log has below its high watermark, whatever was before; or what is wrong with it. Of a compacted log
+    /// the thinned-out part is taken as it is.
+    pub fn of(log: &Log, compacted: bool) -> Result<History, String> {
+        let mut history = History::new(compacted);
+        history.end = log.log_start_offset();
+        history.is_thinned_out = compacted;
+        history.extend(log, log.high_watermark())?;
+        history.is_thinned_out = false;
+        Ok(history)
+    }
+
+    pub fn end(&self) -> Offset {
+        self.end
+    }
+
+    pub fn is_compacted(&self) -> bool {
+        self.records.is_some()
+    }
+
+    /// How many records the committed batch at `offset` has.
+    pub fn batch_at(&self, offset: Offset) -> Option<i64> {
+        let mark = self.batches.get(self.place_of(offset)).filter(|mark| mark.base_offset == offset)?;
+        Some(mark.next_offset - mark.base_offset)
+    }
+
+    /// The first offset of which anything is known.
+    pub fn start(&self) -> Offset {
+        self.batches.first().map_or(self.end, |mark| mark.base_offset)
+    }
+
+    /// The index of the first batch that does not end at or below `offset`.
+    fn place_of(&self, offset: Offset) -> usize {
+        self.batches.partition_point(|mark| mark.next_offset <= offset)
+    }
+
+    /// Takes over what a leader's log has below `high_watermark`; or what is wrong with it.
+    pub fn extend(&mut self, log: &Log, high_watermark: Offset) -> Result<(), String> {
+        if high_watermark <= self.end {
+            return Ok(());
+        }
+        let from = self.end;
+        for batch in log.batches_from(from).take_while(|batch| batch.next_offset() <= high_watermark) {
+            let base = batch.base_offset();
+            if base < from {
+                return Err(format!("a batch at {base} reaches over {from}, where another one ended"));
+            }
+            if base != self.end && self.records.is_none() && base > log.log_start_offset() {
+                return Err(format!("offsets {} to {base} are in no batch", self.end));
+            }
+            self.follow_sequence(batch)?;
+            self.batches.push(Mark::of(batch));
+            self.end = batch.next_offset();
+            if let Some(records) = &mut self.records {
+                records.take(batch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// R-PROD-24 to 26: the sequence numbers of a producer's epoch follow each other, so nothing stands twice.
+    fn follow_sequence(&mut self, batch: &Batch) -> Result<(), String> {
+        let (producer, epoch, base) = (batch.producer_id(), batch.producer_epoch(), batch.base_sequence());
+        if !producer.is_some() || base == NO_SEQUENCE || batch.is_control() {
+            return Ok(());
+        }
+        let known = self.sequences.insert(producer, (epoch, batch.last_sequence()));
+        let expected = match known {
+            None => return Ok(()),
+            Some((before, last)) if before == epoch => last.checked_add(1).unwrap_or(0),
+            Some((before, _)) if before < epoch => 0,
+            Some((before, _)) => {
+                return Err(format!("producer {producer} writes in epoch {epoch} after {before}"));
+            }
+        };
+        if base == expected || self.is_thinned_out {
+            return Ok(());
+        }
+        let at = batch.base_offset();
+        Err(format!("producer {producer} in epoch {epoch} has sequence {base} at {at} instead of {expected}"))
+    }
+
+    /// What a replica's log lacks of the history, or has otherwise, in `[from, to)`.
+    pub fn fault_in(&self, log: &Log, from: Offset, to: Offset) -> Option<String> {
+        let from = from.max(log.log_start_offset());
+        let to = to.min(self.end);
+        if from >= to {
+            return None;
+        }
+        match &self.records {
+            None => self.batches_fault(log, from, to),
+            Some(records) => records.fault_in(log, from, to),
+        }
+    }
+
+    fn batches_fault(&self, log: &Log, from: Offset, to: Offset) -> Option<String> {
+        // Below the first of the history nothing is known.
+        let from = from.max(self.start());
+        let mut expected =
+            self.batches[self.place_of(from)..].iter().take_while(|mark| mark.next_offset <= to);
+        let mut found = sight::marks(log, from, to);
+        loop {
+            match (expected.next(), found.next()) {
+                (None, None) => return None,
+                (Some(known), Some(mark)) if *known == mark => {}
+                (Some(known), Some(mark)) => {
+                    return Some(format!("{known:?} was committed, and here is {mark:?}"));
+                }
+                (Some(known), None) => return Some(format!("{known:?} was committed and is not here")),
+                (None, Some(mark)) => return Some(format!("{mark:?} is none of the committed batches")),
+            }
+        }
+    }
+}
+
+impl Records {
+    fn take(&mut self, batch: &Batch) -> Result<(), String> {
+        if batch.is_control() {
+            return Ok(());
+        }
+        let records = batch.records().map_err(|error| error.to_string())?;
+        for record in records {
+            self.contents.insert(record.offset, content(&record.key, &record.value));
+            if let Some(key) = record.key {
+                self.newest.insert(key, (record.offset, record.value.is_some()));
+            }
+        }
+        Ok(())
+    }
+
+    fn fault_in(&self, log: &Log, from: Offset, to: Offset) -> Option<String> {
+        let records = match log.records_between(from, to) {
+            Ok(records) => records,
+            Err(error) => return Some(error.to_string()),
+        };
+        let mut there = std::collections::BTreeSet::new();
+        for record in &records {
+            let known = self.contents.get(&record.offset);
+            if known.is_some_and(|known| *known != content(&record.key, &record.value)) {
+                return Some(format!("the record at {} is another one than was committed", record.offset));
+            }
+            there.insert(record.offset);
+        }
+        let lost = self.newest.iter().find(|(_, (offset, has_value))| {
+            *has_value && *offset >= from && *offset < to && !there.contains(offset)
+        });
+        lost.map(|(key, (offset, _))| {
+            format!("the newest value of {:?}, at {offset}, is gone", String::from_utf8_lossy(key))
+        })
+    }
+}
+
+fn content(key: &Option<Bytes>, value: &Option<Bytes>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (key, value).hash(&mut hasher);
+    hasher.finish()
+}

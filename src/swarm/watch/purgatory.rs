@@ -1,0 +1,83 @@
+//! Requests that wait for something that is there already, and fetch sessions that know less than they seem to
+//! (R-REPL-16, 29, KIP-227).
+
+use crate::kafka::broker::Broker;
+use crate::kafka::fetch_session::Wanted;
+use crate::kafka::replication::context::FetchContext;
+use crate::kafka::replication::purgatory::{DelayedFetch, Operation};
+use crate::kafka::types::{NodeId, TopicPartition};
+use crate::sim::World;
+
+/// Something that a broker has forgotten.
+pub fn fault(world: &World, node: NodeId) -> Option<String> {
+    let NodeId::Broker(id) = node else { return None };
+    let broker = world.broker(id)?;
+    forgotten(broker).or_else(|| neglected(broker)).map(|fault| format!("broker {id}: {fault}"))
+}
+
+/// Something in the purgatory that should have been answered.
+fn forgotten(broker: &Broker) -> Option<String> {
+    let replicas = broker.replicas();
+    replicas.purgatory().iter().find_map(|(_, waiting)| match &waiting.operation {
+        Operation::Produce(produce) => {
+            let mut pending = produce.pending.iter();
+            let done = pending.find(|pending| {
+                let outcome = replicas.partition(&pending.tp).map(|p| p.acks_all_outcome(pending.required));
+                outcome != Some(None)
+            })?;
+            Some(format!("a write to {} waits on", done.tp))
+        }
+        Operation::DeleteRecords(parked) => {
+            let led = |tp: &TopicPartition| replicas.partition(tp).is_some_and(|p| p.is_leader());
+            let pending = parked.pending.iter().find(|pending| !led(&pending.tp))?;
+            Some(format!("a deletion of records of {} waits on", pending.tp))
+        }
+        Operation::Fetch(parked) => fetch_fault(broker, parked),
+    })
+}
+
+fn fetch_fault(broker: &Broker, parked: &DelayedFetch) -> Option<String> {
+    let is_follower = parked.fetch.replica_state.replica_id.0 >= 0;
+    waited_for(broker, parked).into_iter().find_map(|(tp, wanted)| {
+        let partition = broker.replicas().partition(&tp)?;
+        let log = &partition.log;
+        let bound = if is_follower { log.log_end_offset() } else { log.high_watermark() };
+        // A consumer may read from a follower (KIP-392).
+        let is_done = wanted.fetch_offset != bound || (is_follower && !partition.is_leader());
+        is_done.then(|| format!("a fetch of {tp} at {} waits on", wanted.fetch_offset))
+    })
+}
+
+/// Everything that a parked fetch waits for: what it names, or all of its session.
+fn waited_for(broker: &Broker, parked: &DelayedFetch) -> Vec<(TopicPartition, Wanted)> {
+    let name = |id, partition| Some(TopicPartition::new(broker.image().topic_name(id)?, partition));
+    match &parked.context {
+        FetchContext::Incremental(id) => {
+            let Some(session) = broker.replicas().sessions().get(*id) else { return Vec::new() };
+            session.iter().filter_map(|(key, cached)| Some((name(key.0, key.1)?, cached.wanted))).collect()
+        }
+        FetchContext::Sessionless(asked) | FetchContext::Full(asked) => {
+            asked.iter().filter_map(|asked| Some((asked.tp.clone()?, asked.wanted))).collect()
+        }
+    }
+}
+
+/// A partition of a fetch session that is left alone although its fetcher does not know how it stands.
+fn neglected(broker: &Broker) -> Option<String> {
+    let replicas = broker.replicas();
+    for session in replicas.sessions().iter() {
+        for tp in session.quiet() {
+            let Some(partition) = replicas.partition(&tp) else {
+                return Some(format!("{tp}, which is not here, is quiet in a session"));
+            };
+            let cached = session.get(&(partition.topic_id, tp.partition))?;
+            let log = &partition.log;
+            let bound = if session.follower.is_some() { log.log_end_offset() } else { log.high_watermark() };
+            let told = (cached.wanted.fetch_offset, cached.high_watermark, cached.log_start_offset);
+            if told != (bound, log.high_watermark(), log.log_start_offset()) {
+                return Some(format!("a session of {:?} knows {told:?} of {tp}", session.follower));
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,118 @@
+//! The metadata log: one leader an epoch, one vote an epoch, and what a majority has stays (R-CTRL-2, 4, 5).
+
+use std::collections::BTreeMap;
+
+use super::sight::{self, Mark};
+use crate::kafka::raft::QuorumRole;
+use crate::kafka::types::{ControllerId, LeaderEpoch, NodeId, Offset};
+use crate::sim::World;
+
+#[derive(Default)]
+pub struct QuorumWatch {
+    leaders: BTreeMap<LeaderEpoch, ControllerId>,
+    votes: BTreeMap<ControllerId, (LeaderEpoch, ControllerId)>,
+    /// The batches below the highest high watermark that was seen, by base offset.
+    committed: BTreeMap<Offset, Mark>,
+    /// Up to where each replica's log was compared with that.
+    compared: BTreeMap<NodeId, Offset>,
+}
+
+impl QuorumWatch {
+    /// Where the committed part ends, as far as it was seen.
+    pub fn end(&self) -> Offset {
+        self.committed.last_key_value().map_or(Offset::ZERO, |(_, mark)| mark.next_offset)
+    }
+
+    /// Looks at everything again, also at what was compared before.
+    pub fn forget_compared(&mut self) {
+        self.compared.clear();
+    }
+
+    /// What is wrong with the replica of `node`, which may have changed.
+    pub fn fault(&mut self, world: &World, node: NodeId) -> Option<String> {
+        let (raft, applied) = sight::raft(world, node)?;
+        if let NodeId::Controller(id) = node {
+            if raft.role() == QuorumRole::Leader {
+                let leader = *self.leaders.entry(raft.epoch()).or_insert(id);
+                if leader != id {
+                    return Some(format!("{leader} and {id} lead the quorum in epoch {}", raft.epoch()));
+                }
+            }
+            if let Some(fault) = self.second_vote(id, raft.epoch(), raft.vote()) {
+                return Some(fault);
+            }
+        }
+        let mark = raft.log().high_watermark();
+        if applied > mark {
+            return Some(format!("{node} applied {applied} and knows {mark} to be committed"));
+        }
+        let from = self.compared.get(&node).copied().unwrap_or(Offset::ZERO);
+        if mark < from {
+            // It has started again, and knows nothing of what is committed yet.
+            self.compared.remove(&node);
+            return None;
+        }
+        let batches =
+            raft.log().batches_from(from).map(Mark::of).take_while(|batch| batch.next_offset <= mark);
+        for batch in batches {
+            let end = self.end();
+            let known = self.committed.get(&batch.base_offset);
+            if known.is_some_and(|known| *known != batch) || (known.is_none() && batch.base_offset < end) {
+                return Some(format!("{node}: the metadata records at {} have changed", batch.base_offset));
+            }
+            if known.is_none() {
+                if let Some(fault) = thin(world, batch) {
+                    return Some(format!("{node}: {fault}"));
+                }
+                self.committed.insert(batch.base_offset, batch);
+            }
+        }
+        self.compared.insert(node, mark);
+        None
+    }
+
+    fn second_vote(
+        &mut self,
+        voter: ControllerId,
+        epoch: LeaderEpoch,
+        voted: Option<ControllerId>,
+    ) -> Option<String> {
+        let voted = voted?;
+        match self.votes.insert(voter, (epoch, voted)) {
+            Some((before, other)) if before == epoch && other != voted => {
+                Some(format!("{voter} voted for {other} and for {voted} in epoch {epoch}"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Replicas of the metadata log that do not hold the same yet, or do not agree on who leads.
+pub fn unrest(world: &World) -> Option<String> {
+    let replicas = || world.processes().filter_map(|(node, _)| sight::raft(world, node));
+    let leaders = replicas().filter(|(raft, _)| raft.role() == QuorumRole::Leader).count();
+    let mut epochs: Vec<LeaderEpoch> = replicas().map(|(raft, _)| raft.epoch()).collect();
+    let mut ends: Vec<Offset> = replicas().map(|(_, applied)| applied).collect();
+    epochs.sort();
+    epochs.dedup();
+    ends.sort();
+    ends.dedup();
+    let settled = leaders == 1 && epochs.len() == 1 && ends.len() == 1;
+    (!settled).then(|| format!("{leaders} lead the quorum, epochs {epochs:?}, images at {ends:?}"))
+}
+
+/// R-CTRL-5: what becomes committed, a majority of the voters has.
+fn thin(world: &World, batch: Mark) -> Option<String> {
+    let voters = &world.config().controllers;
+    let has = |voter: &&ControllerId| {
+        let log = sight::voters_log(world, **voter);
+        log.is_some_and(|log| {
+            let is_in_snapshot = log.start_offset() >= batch.next_offset;
+            is_in_snapshot || log.batches_from(batch.base_offset).next().map(Mark::of) == Some(batch)
+        })
+    };
+    let holders = voters.iter().filter(has).count();
+    let at = batch.base_offset;
+    (2 * holders <= voters.len())
+        .then(|| format!("committed metadata at {at} that {holders} of {} voters have", voters.len()))
+}

@@ -1,0 +1,91 @@
+//! What the events of a step say was touched.
+//!
+//! **Invariant:** an event that is missing here costs time, not truth: now and then everything is looked at.
+
+use std::collections::BTreeSet;
+
+use crate::kafka::event::{Act, Event};
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerId, ClientName, NodeId, Offset, TopicPartition};
+use crate::sim::World;
+
+#[derive(Default)]
+pub struct Touched {
+    pub replicas: BTreeSet<(TopicPartition, BrokerId)>,
+    /// A follower took in what is from the first offset to the second.
+    pub replicated: Vec<(BrokerId, TopicPartition, Offset, Offset)>,
+    /// A leader's high watermark is here now.
+    pub advanced: Vec<(TopicPartition, Offset)>,
+    /// From this offset on a replica's log is another one.
+    pub changed_from: Vec<(BrokerId, TopicPartition, Offset)>,
+    pub acknowledged: Vec<Acknowledged>,
+    /// Brokers whose disks are empty now.
+    pub wiped: Vec<BrokerId>,
+    pub acts: Vec<(BrokerId, Act)>,
+    /// Producers that raised their epoch.
+    pub bumped: Vec<ClientName>,
+}
+
+/// A producer was told that a batch is written.
+pub struct Acknowledged {
+    pub client: ClientName,
+    pub tp: TopicPartition,
+    pub base_offset: Offset,
+    pub records: i64,
+    pub created_at: Time,
+}
+
+impl Touched {
+    /// By the events from number `seen` on.
+    pub fn since(world: &World, seen: u64) -> Touched {
+        let mut touched = Touched::default();
+        for entry in world.trace().since(seen) {
+            match &entry.event {
+                Event::Process { node: NodeId::Broker(broker), act, .. } => {
+                    touched.acts.push((*broker, act.clone()))
+                }
+                Event::DiskWiped { broker } => touched.wiped.push(*broker),
+                Event::ProducerIdGiven { client, epoch, .. } if epoch.0 > 0 => {
+                    touched.bumped.push(client.clone())
+                }
+                Event::LogStartMoved { broker, tp, .. }
+                | Event::SegmentsDeleted { broker, tp, .. }
+                | Event::BecameLeader { broker, tp, .. }
+                | Event::BecameFollower { broker, tp, .. }
+                | Event::Appended { broker, tp, .. } => {
+                    touched.replicas.insert((tp.clone(), *broker));
+                }
+                Event::Replicated { broker, tp, from, to } => {
+                    touched.replicated.push((*broker, tp.clone(), *from, *to));
+                    touched.replicas.insert((tp.clone(), *broker));
+                }
+                Event::HighWatermarkAdvanced { broker, tp, leader, to, .. } => {
+                    touched.replicas.insert((tp.clone(), *broker));
+                    if *leader {
+                        touched.advanced.push((tp.clone(), *to));
+                    }
+                }
+                // All of it may be another one than was compared.
+                Event::LogCleaned { broker, tp, .. } => {
+                    touched.changed_from.push((*broker, tp.clone(), Offset::ZERO));
+                    touched.replicas.insert((tp.clone(), *broker));
+                }
+                Event::Truncated { broker, tp, to, .. } => {
+                    touched.changed_from.push((*broker, tp.clone(), *to));
+                    touched.replicas.insert((tp.clone(), *broker));
+                }
+                Event::BatchAcknowledged { client, tp, base_offset, records, latency_ms } => {
+                    touched.acknowledged.push(Acknowledged {
+                        client: client.clone(),
+                        tp: tp.clone(),
+                        base_offset: *base_offset,
+                        records: *records,
+                        created_at: entry.key.time.plus_ms(-latency_ms),
+                    });
+                }
+                _ => {}
+            }
+        }
+        touched
+    }
+}

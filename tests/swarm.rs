@@ -1,0 +1,61 @@
+//! The swarm: a few short seeds, and the tool around them. The long list of seeds is `cargo xtask test swarm`.
+
+#![cfg(feature = "native")]
+
+use std::process::{Command, Output};
+
+use glassbroker::kafka::plant::{CAN_PLANT, PLANTS};
+use glassbroker::swarm::{pool, run};
+
+fn glassbroker(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_glassbroker"));
+    command.arg("swarm").args(arguments).output().expect("the tool starts")
+}
+
+fn check_refused(arguments: &[&str], message: &str) {
+    let output = glassbroker(arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    assert_eq!(said.lines().next(), Some(message), "{arguments:?}");
+}
+
+#[test]
+fn a_seed_is_one_run() {
+    let first = run::run(7, 1).expect("the seed is calm");
+    assert_eq!(run::run(7, 1), Ok(first));
+    assert_ne!(run::run(8, 1).expect("the seed is calm").digest, first.digest);
+    assert!(first.events > 1_000 && first.checks > first.events, "{first:?}");
+}
+
+/// D-6, in strict mode for seed 0.
+#[test]
+fn short_storms_break_no_invariant_and_come_to_rest() {
+    let order =
+        pool::Order { from: 0, seeds: 8, virtual_minutes: 1, threads: 2, plant: None, first_only: false };
+    let sum = pool::run(order, |_, _| {});
+    assert_eq!((sum.seeds, sum.faults.len()), (8, 0), "{:#?}", sum.faults);
+    assert!(sum.checks > 0, "nothing was held to a rule");
+}
+
+#[test]
+fn what_the_swarm_cannot_do_is_said_with_exit_code_2() {
+    check_refused(&["--seeds", "none"], "error: --seeds needs a number from 1, not \"none\"");
+    check_refused(&["--seeds", "0"], "error: --seeds needs a number from 1, not \"0\"");
+    check_refused(&["--from"], "error: --from needs a value");
+    check_refused(&["--sedes", "1"], "error: there is no argument --sedes");
+    check_refused(&["--plant", "weeds"], "error: \"weeds\" is none of the faults that --plants lists");
+    if !CAN_PLANT {
+        check_refused(
+            &["--plant", "hw-before-isr"],
+            "error: this build cannot plant a fault; build it with --features plant",
+        );
+    }
+}
+
+#[test]
+fn the_faults_that_can_be_planted_are_listed_without_the_feature_too() {
+    let output = glassbroker(&["--plants"]);
+    let names = String::from_utf8(output.stdout).expect("names are text");
+    assert!(output.status.success());
+    assert_eq!(names.lines().collect::<Vec<_>>(), PLANTS.map(|(name, _)| name));
+}
