@@ -15,8 +15,9 @@
 //! are compared here. Left out: consumers' commits and rebalances (`crash_before_commit`, `auto_commit_loop`,
 //! `auto_commit_handoff`, `max_poll_interval_classic`, `static_restart`, `dynamic_restart`, `static_duplicate`,
 //! `eager_join`, `cooperative_join`, `kip848_join`, `classic_to_kip848`), which belong to groups; transactions
-//! (`read_committed`, `transaction_timeout`, `zombie_fencing`, `send_offsets`), which clients do not have; retention and
-//! compaction (`reset_after_delete`, `retention_by_time`, `compaction_tombstone`), which are not in this file.
+//! (`read_committed`, `transaction_timeout`, `zombie_fencing`, `send_offsets`), which clients do not have. Retention,
+//! compaction and deleted records (`retention_by_time`, `compaction_tombstone`, `reset_after_delete`) are lived in
+//! `retention`, `compaction` and `delete_records`, step by step without the recording.
 
 mod run;
 
