@@ -3,9 +3,9 @@
 use glassbroker::kafka::event::Event;
 use glassbroker::kafka::types::BrokerId;
 use glassbroker::sim::WorldConfig;
+use glassbroker::swarm::watch::Watch;
 
 use crate::dsl::*;
-use crate::invariants::Watch;
 
 const SELECTOR: (&str, &str) =
     ("replica.selector.class", "org.apache.kafka.common.replica.RackAwareReplicaSelector");
@@ -52,7 +52,7 @@ fn a_consumer_reads_from_its_own_rack_up_to_that_follower_s_high_watermark_r_rep
             "R-LOG-25: it sees nothing that its replica does not know as committed"
         );
         if c.world.now().ms() % 50 == 0 {
-            watch.check(&c);
+            assert_eq!(watch.everything(&c.world), Ok(()), "{}", c.report());
         }
     }
     assert_eq!((position(&c), fetches_from(&c, follower)), (20, true));
