@@ -36,6 +36,8 @@ pub enum Command {
     WipeDisk(BrokerId),
     /// SIGTERM: the broker gives its leaderships away and ends when the controller lets it.
     Stop(BrokerId),
+    /// SIGTERM to a controller: one that is active gives its place to another first.
+    StopController(ControllerId),
     /// Starts a dead broker again with the data it had.
     Start(Target),
     /// The process stands still and its connections stay open (SIGSTOP, a long GC pause).

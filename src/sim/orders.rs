@@ -35,6 +35,7 @@ impl World {
                 self.checked(&Target::Broker(*broker), Process::is_dead, reason)
             }
             Command::Stop(broker) => self.check_running(&Target::Broker(*broker)),
+            Command::StopController(controller) => self.check_running(&Target::Controller(*controller)),
             Command::Start(target) => self.check_startable(target),
             Command::Freeze(target) => self.check_running(target),
             Command::Thaw(target) => self.check_frozen(target),
@@ -147,6 +148,11 @@ impl World {
             Command::Kill(target) => self.with_node(&target, |world, node| world.kill(node, Act::Killed)),
             Command::CutPower(target) => self.with_node(&target, World::cut_power),
             Command::WipeDisk(broker) => self.wipe_disk(broker),
+            Command::StopController(controller) => self.tell_node(controller.into(), |machine, now, fx| {
+                if let Machine::Controller(controller) = machine {
+                    part(fx, |fx| controller.stop(now, fx));
+                }
+            }),
             Command::Stop(broker) => self.tell_node(broker.into(), |machine, now, fx| {
                 if let Machine::Broker(broker) = machine {
                     part(fx, |fx| broker.stop(now, fx));

@@ -112,7 +112,7 @@ fn a_leader_that_hears_no_majority_resigns_after_three_seconds_r_ctrl_6() {
     }
     let killed = c.now_ms();
     let resigned = c.until_event("it resigns", 5_000, |event| {
-        matches!(event, Event::QuorumLeaderResigned { silent_ms: 3_000, .. })
+        matches!(event, Event::QuorumLeaderResigned { silent_ms: Some(3_000), .. })
     });
     assert!((2_400..=3_000).contains(&(resigned - killed)), "{} ms", resigned - killed);
     assert_eq!(c.active(), None);
@@ -363,4 +363,43 @@ fn the_same_seed_elects_the_same_controller() {
     assert_eq!(run(5), run(5));
     let leaders: std::collections::BTreeSet<i32> = (0..12).map(|seed| run(seed).1).collect();
     assert_eq!(leaders.len(), 3, "R-CTRL-3: the election timeout is drawn from the seed: {leaders:?}");
+}
+
+/// R-CTRL-2.
+#[test]
+fn a_controller_that_stops_in_order_gives_its_place_away_at_once() {
+    for controllers in [3, 5] {
+        let mut c = quorum(controllers, &[]);
+        let leader = c.leader();
+        let stopped = c.now_ms();
+        c.give(Command::StopController(ControllerId(leader)));
+        c.until("another leads", 1_000, |c| c.active().is_some_and(|id| id != leader));
+        c.until("its process is gone", 1_000, |c| c.world.controller(ControllerId(leader)).is_none());
+        assert!(c.now_ms() - stopped < 500, "nobody had to miss it: {} ms", c.now_ms() - stopped);
+        let follower =
+            (101..101 + controllers).find(|id| ![leader, c.leader()].contains(id)).expect("another");
+        c.run_ms(3_000);
+        c.give(Command::StopController(ControllerId(follower)));
+        c.run_ms(1);
+        assert!(c.world.controller(ControllerId(follower)).is_none(), "nobody needs a follower's leave");
+        c.start_controller(leader);
+        c.start_controller(follower);
+        c.run_ms(3_000);
+        assert!(c.active().is_some(), "{}", c.report());
+    }
+}
+
+/// R-CTRL-2.
+#[test]
+fn a_controller_without_a_successor_stops_all_the_same() {
+    let mut c = quorum(1, &[]);
+    c.give(Command::StopController(ControllerId(101)));
+    assert!(c.world.controller(ControllerId(101)).is_none(), "nobody else could lead");
+    let mut c = quorum(3, &[]);
+    let leader = c.leader();
+    others(leader).into_iter().for_each(|other| c.kill_controller(other));
+    let stopped = c.now_ms();
+    c.give(Command::StopController(ControllerId(leader)));
+    c.until("its process is gone", 10_000, |c| c.world.controller(ControllerId(leader)).is_none());
+    assert_eq!(c.now_ms() - stopped, 5_000);
 }

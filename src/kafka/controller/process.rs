@@ -35,6 +35,8 @@ pub enum ControllerTimer {
     BalanceLeaders,
     /// Looks for partitions without a leader that may have one from outside the in-sync set.
     ElectUncleanly,
+    /// No successor was found in time for a controller that is to stop.
+    ShutDown,
     Raft(RaftTimer),
 }
 
@@ -89,8 +91,13 @@ pub struct Controller {
     waiting: VecDeque<Waiting>,
     decisions: VecDeque<Decision>,
     snapshots: SnapshotGenerator,
+    /// The process ends as soon as somebody else leads.
+    stopping: bool,
     random: Random,
 }
+
+/// How long a controller waits for a successor before it stops all the same (`KafkaRaftManager.shutdown`).
+const SHUTDOWN_TIMEOUT_MS: i64 = 5_000;
 
 impl Controller {
     pub fn new(setup: ControllerSetup) -> Controller {
@@ -108,6 +115,7 @@ impl Controller {
                 random: quorum,
             }),
             snapshots: SnapshotGenerator::new(config.metadata_log),
+            stopping: false,
             config,
             features,
             committed: ClusterImage::default(),
@@ -157,6 +165,7 @@ impl Controller {
             Input::Timer(timer @ (ControllerTimer::BalanceLeaders | ControllerTimer::ElectUncleanly)) => {
                 self.hold_elections(now, timer, fx);
             }
+            Input::Timer(ControllerTimer::ShutDown) => return fx.exit(),
             Input::Timer(ControllerTimer::Raft(timer)) => {
                 self.with_raft(fx, |raft, fx| raft.on_timer(now, timer, fx));
             }
@@ -165,6 +174,25 @@ impl Controller {
             }
         }
         self.follow_raft(now, fx);
+        self.end_if_allowed(fx);
+    }
+
+    /// SIGTERM: the active controller gives its place to another one first (R-CTRL-2).
+    pub fn stop(&mut self, now: Time, fx: &mut Effects<ControllerTimer>) {
+        if self.stopping {
+            return;
+        }
+        self.stopping = true;
+        fx.set_timer(ControllerTimer::ShutDown, now.plus_ms(SHUTDOWN_TIMEOUT_MS));
+        self.with_raft(fx, |raft, fx| raft.begin_shutdown(now, fx));
+        self.follow_raft(now, fx);
+        self.end_if_allowed(fx);
+    }
+
+    fn end_if_allowed(&self, fx: &mut Effects<ControllerTimer>) {
+        if self.stopping && self.raft.may_end() {
+            fx.exit();
+        }
     }
 
     fn with_raft<R>(

@@ -78,11 +78,12 @@ pub enum Event {
         votes: Vec<ControllerId>,
         voters: i32,
     },
-    /// A leader that no majority fetches from gives up (R-CTRL-6).
+    /// A leader gives up: no majority has fetched from it for so long (R-CTRL-6), or, with `None`, it stops in order
+    /// (R-CTRL-2).
     QuorumLeaderResigned {
         controller: ControllerId,
         epoch: LeaderEpoch,
-        silent_ms: i64,
+        silent_ms: Option<i64>,
     },
     /// Metadata records that no majority had are gone from a replica.
     MetadataTruncated {

@@ -199,15 +199,24 @@ impl RaftClient {
         }
     }
 
-    fn become_resigned(&mut self, now: Time, fx: &mut Effects<RaftTimer>) {
+    /// The process is about to stop: a leader gives up at once, so that nobody has to miss it first (R-CTRL-2).
+    pub fn begin_shutdown(&mut self, now: Time, fx: &mut Effects<RaftTimer>) {
+        if self.voters.len() > 1 {
+            self.become_resigned(now, None, fx);
+            self.drive(now, fx);
+        }
+    }
+
+    /// Whether the process may end: nobody else could lead, or somebody else does.
+    pub fn may_end(&self) -> bool {
+        self.voters.len() == 1 || self.leader().is_some_and(|leader| Some(leader) != self.my_id())
+    }
+
+    fn become_resigned(&mut self, now: Time, silent_ms: Option<i64>, fx: &mut Effects<RaftTimer>) {
         let (State::Leader(leader), Some(me)) = (&self.state, self.my_id()) else { return };
         let successors = leader.successors();
         let unacknowledged = successors.iter().copied().collect();
-        fx.event(Event::QuorumLeaderResigned {
-            controller: me,
-            epoch: self.epoch,
-            silent_ms: self.check_quorum_ms(),
-        });
+        fx.event(Event::QuorumLeaderResigned { controller: me, epoch: self.epoch, silent_ms });
         let until = self.election_end(now);
         self.take_state(State::Resigned { unacknowledged, successors, until }, fx);
     }
@@ -222,7 +231,7 @@ impl RaftClient {
                 self.become_prospective(now, fx);
             }
             State::Prospective { .. } => self.give_up_nomination(now, fx),
-            State::Leader(_) => self.become_resigned(now, fx),
+            State::Leader(_) => self.become_resigned(now, Some(self.check_quorum_ms()), fx),
             State::Resigned { .. } => {
                 self.become_unattached(now, LeaderEpoch(self.epoch.0 + 1), None, fx);
                 self.stand_alone(now, fx);

@@ -5,6 +5,7 @@
 //! cut power of broker 3              wipe disk of broker 3         heal broker 3 from controller 101
 //! stop broker 3                      start broker 3                elect preferred leader orders-0
 //! slow broker 2 to broker 3 by 200ms           set clock of broker 2 ahead by 5min
+//! stop controller 101
 //! add broker 4 rack d                pause checkout-api            close consumer-a
 //! add producer NAME to TOPIC rate 12/s keys "cart-{0..7}" acks=1
 //! add consumer NAME to GROUP topics orders program "poll; process 20ms; commit" auto.offset.reset=earliest

@@ -30,7 +30,7 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
     let verb = words.keyword("a command")?;
     let written = match verb.text.as_str() {
         "kill" => Command::Kill(target(&mut words)?).into(),
-        "stop" => stop_broker(&mut words)?.into(),
+        "stop" => stop(&mut words)?.into(),
         "start" => Command::Start(target(&mut words)?).into(),
         "freeze" => Command::Freeze(target(&mut words)?).into(),
         "thaw" => Command::Thaw(target(&mut words)?).into(),
@@ -252,9 +252,11 @@ fn create_topic(words: &mut Words) -> Result<Command, CommandError> {
     Ok(Command::CreateTopic { topic, partitions, replication_factor, config: words.configs()? })
 }
 
-fn stop_broker(words: &mut Words) -> Result<Command, CommandError> {
-    words.expect("broker")?;
-    Ok(Command::Stop(BrokerId(words.id("a broker id")?)))
+fn stop(words: &mut Words) -> Result<Command, CommandError> {
+    Ok(match one_of(words, &["broker", "controller"])? {
+        "broker" => Command::Stop(BrokerId(words.id("a broker id")?)),
+        _ => Command::StopController(ControllerId(words.id("a controller id")?)),
+    })
 }
 
 fn add_partitions(words: &mut Words) -> Result<Command, CommandError> {

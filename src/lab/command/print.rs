@@ -21,6 +21,7 @@ pub fn print(command: &Command) -> String {
         Command::CutPower(process) => format!("cut power of {}", target(process)),
         Command::WipeDisk(broker) => format!("wipe disk of broker {broker}"),
         Command::Stop(broker) => format!("stop broker {broker}"),
+        Command::StopController(controller) => format!("stop controller {controller}"),
         Command::Start(process) => format!("start {}", target(process)),
         Command::Freeze(process) => format!("freeze {}", target(process)),
         Command::Thaw(process) => format!("thaw {}", target(process)),

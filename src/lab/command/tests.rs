@@ -65,6 +65,7 @@ fn every_command_has_one_text_form() {
     check("kill broker 3", Command::Kill(broker(3)));
     check("start broker 3", Command::Start(broker(3)));
     check("stop broker 3", Command::Stop(BrokerId(3)));
+    check("stop controller 101", Command::StopController(crate::kafka::types::ControllerId(101)));
     check("cut power of broker 3", Command::CutPower(broker(3)));
     check("cut power of controller 101", Command::CutPower(controller.clone()));
     check("cut \"power\" from broker 2", Command::Cut { a: client("power"), b: broker(2) });
@@ -407,6 +408,7 @@ mod properties {
             (0..=i32::MAX, option::of("[^\\p{Cc}]{0,8}"))
                 .prop_map(|(id, rack)| Command::AddBroker { broker: BrokerId(id), rack }),
             (0..=i32::MAX).prop_map(|id| Command::Stop(BrokerId(id))),
+            (0..=i32::MAX).prop_map(|id| Command::StopController(ControllerId(id))),
         ];
         let clients = prop_oneof![
             producers().prop_map(Command::AddProducer),

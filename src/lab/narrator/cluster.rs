@@ -143,13 +143,16 @@ pub(super) fn tell(processes: &Processes, time: Time, event: &Event) -> Option<S
                 .rules(&["R-CTRL-4", "R-CTRL-10"])
         }
         Event::QuorumLeaderResigned { controller, epoch, silent_ms } => {
-            let title = format!(
-                "controller {controller} resigns in epoch {epoch}: no majority heard for {}",
-                duration(*silent_ms)
-            );
-            Sentence::new(time, Tone::Bad, Subject::Controller(*controller), title)
+            let (why, tone, rules): (_, _, &[&str]) = match silent_ms {
+                Some(ms) => {
+                    (format!("no majority heard for {}", duration(*ms)), Tone::Bad, &["R-CTRL-6", "R-CTRL-7"])
+                }
+                None => ("it is about to stop".to_owned(), Tone::Warn, &["R-CTRL-2", "R-CTRL-7"]),
+            };
+            let title = format!("controller {controller} resigns in epoch {epoch}: {why}");
+            Sentence::new(time, tone, Subject::Controller(*controller), title)
                 .detail("What it had not committed is forgotten; requests that waited for it are refused.")
-                .rules(&["R-CTRL-6", "R-CTRL-7"])
+                .rules(rules)
         }
         Event::MetadataTruncated { node, from, to } => {
             let title = format!("{node} dropped metadata records {to} to {}", from.0 - 1);

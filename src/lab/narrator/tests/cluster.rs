@@ -155,7 +155,11 @@ fn the_quorum_loses_its_leader_and_elects_another() {
             ),
             (2, Event::QuorumCandidate { controller: new, epoch }),
             (3, Event::QuorumLeaderElected { controller: new, epoch, votes: vec![new, old], voters: 3 }),
-            (4, Event::QuorumLeaderResigned { controller: old, epoch: LeaderEpoch(1), silent_ms: 3000 }),
+            (
+                4,
+                Event::QuorumLeaderResigned { controller: old, epoch: LeaderEpoch(1), silent_ms: Some(3000) },
+            ),
+            (4, Event::QuorumLeaderResigned { controller: new, epoch, silent_ms: None }),
             (5, Event::MetadataTruncated { node: NodeId::Controller(old), from: Offset(9), to: Offset(7) }),
         ],
         expect![[r#"
@@ -165,6 +169,8 @@ fn the_quorum_loses_its_leader_and_elects_another() {
                 Good: Every broker in service gets a full session from it, whenever it was heard last.
             00:00.004  controller 101 resigns in epoch 1: no majority heard for 3 s (R-CTRL-6, R-CTRL-7)
                 Bad: What it had not committed is forgotten; requests that waited for it are refused.
+            00:00.004  controller 102 resigns in epoch 3: it is about to stop (R-CTRL-2, R-CTRL-7)
+                Warn: What it had not committed is forgotten; requests that waited for it are refused.
             00:00.005  controller 101 dropped metadata records 7 to 8 (R-CTRL-5)
                 Warn: No majority had them, so they were never committed.
         "#]],
