@@ -41,6 +41,7 @@ fn after_metadata_max_age_the_leader_is_asked_again_r_repl_64() {
     assert_eq!(rig.fetching(2), [(0, 0)], "the same again is no news");
 }
 
+/// R-REPL-65.
 #[test]
 fn a_follower_that_fails_is_left_for_the_leader_r_repl_64() {
     for error in [ErrorCode::OffsetOutOfRange, ErrorCode::NotLeaderOrFollower] {
