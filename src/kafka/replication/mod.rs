@@ -1,7 +1,7 @@
 //! Replicas of partitions on one broker: leading, following, the high watermark, the in-sync set, and what waits.
 //!
-//! Mirrors `Partition`, `Replica`, `ReplicaManager`, `ReplicaFetcherThread` and the purgatories (section 2 of the
-//! reference).
+//! Mirrors `Partition`, `Replica`, `ReplicaManager`, `ReplicaFetcherThread`, `FetchManager` with its sessions and the
+//! purgatories (section 2 of the reference).
 //!
 //! **Invariant:** on a leader, the high watermark never passes the log end of a replica that is, or may be, in sync.
 
