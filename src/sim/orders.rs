@@ -99,7 +99,7 @@ impl World {
 
     fn check_clock(&self, target: &Target, ahead_ms: i64) -> Result<(), Refusal> {
         let node = self.find(target)?;
-        if ahead_ms.abs() > MAX_AHEAD_MS {
+        if ahead_ms.saturating_abs() > MAX_AHEAD_MS {
             return Err(refuse("a clock is wrong by at most a year"));
         }
         match self.clock_ahead_ms(node) == ahead_ms {

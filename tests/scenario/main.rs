@@ -6,6 +6,7 @@ mod dsl;
 mod administration;
 mod availability;
 mod bad_input;
+mod clocks;
 mod compaction;
 mod configs;
 mod connections;

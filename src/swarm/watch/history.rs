@@ -81,6 +81,11 @@ impl History {
         if high_watermark <= self.end {
             return Ok(());
         }
+        if log.log_start_offset() > self.end {
+            // Committed, and deleted in the same step: of what is below nothing is known any more.
+            *self =
+                History { end: log.log_start_offset(), records: self.records.take(), ..History::default() };
+        }
         let from = self.end;
         for batch in log.batches_from(from).take_while(|batch| batch.next_offset() <= high_watermark) {
             let base = batch.base_offset();
@@ -94,7 +99,7 @@ impl History {
             self.batches.push(Mark::of(batch));
             self.end = batch.next_offset();
             if let Some(records) = &mut self.records {
-                records.take(batch)?;
+                records.take(batch, !self.is_thinned_out)?;
             }
         }
         Ok(())
@@ -156,14 +161,16 @@ impl History {
 }
 
 impl Records {
-    fn take(&mut self, batch: &Batch) -> Result<(), String> {
+    /// `is_fresh`: no replica can have dropped any of it yet. What is taken over after a loss may be gone elsewhere already,
+    /// for the sake of a newer value that was lost.
+    fn take(&mut self, batch: &Batch, is_fresh: bool) -> Result<(), String> {
         if batch.is_control() {
             return Ok(());
         }
         let records = batch.records().map_err(|error| error.to_string())?;
         for record in records {
             self.contents.insert(record.offset, content(&record.key, &record.value));
-            if let Some(key) = record.key {
+            if let Some(key) = record.key.filter(|_| is_fresh) {
                 self.newest.insert(key, (record.offset, record.value.is_some()));
             }
         }

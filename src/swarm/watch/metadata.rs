@@ -29,6 +29,7 @@ pub enum News {
 pub struct MetadataWatch {
     pub image: ClusterImage,
     leaders: BTreeMap<(TopicPartition, LeaderEpoch), BrokerId>,
+    running: BTreeSet<BrokerId>,
     /// Brokers whose last process ended without a word, or whose disk was wiped since.
     killed: BTreeSet<BrokerId>,
     /// Brokers whose disk lacks what it once held, until they are known to have begun anew.
@@ -40,12 +41,23 @@ pub struct MetadataWatch {
 impl MetadataWatch {
     /// A broker's process ended without a word.
     pub fn on_kill(&mut self, broker: BrokerId) {
+        self.running.remove(&broker);
         self.killed.insert(broker);
+    }
+
+    /// A broker's process said goodbye, which leaves nothing unflushed.
+    pub fn on_end(&mut self, broker: BrokerId) {
+        self.running.remove(&broker);
+    }
+
+    /// Whether a power failure costs the broker something now.
+    pub fn has_unflushed(&self, broker: BrokerId) -> bool {
+        self.running.contains(&broker) || self.killed.contains(&broker)
     }
 
     /// A broker's disk lost what was not flushed, or everything.
     pub fn on_loss(&mut self, broker: BrokerId) {
-        self.killed.insert(broker);
+        self.on_kill(broker);
         self.robbed.insert(broker);
     }
 
@@ -56,6 +68,7 @@ impl MetadataWatch {
 
     /// A broker's process began.
     pub fn on_start(&mut self, broker: BrokerId, incarnation: Uuid) {
+        self.running.insert(broker);
         if self.killed.remove(&broker) {
             self.distrusted.insert(incarnation);
         }

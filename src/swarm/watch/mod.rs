@@ -135,7 +135,8 @@ impl Watch {
     fn on_act(&mut self, world: &World, broker: BrokerId, act: &Act) {
         match act {
             Act::Killed => self.metadata.on_kill(broker),
-            Act::PowerCut => self.on_loss(broker),
+            Act::PowerCut if self.metadata.has_unflushed(broker) => self.on_loss(broker),
+            Act::Ended => self.metadata.on_end(broker),
             Act::Started => {
                 if let Some(process) = world.broker(broker) {
                     self.metadata.on_start(broker, process.incarnation());
@@ -144,7 +145,7 @@ impl Watch {
                     watch.compared.remove(&broker);
                 }
             }
-            Act::Ended | Act::Frozen | Act::Thawed => {}
+            Act::PowerCut | Act::Frozen | Act::Thawed => {}
         }
     }
 
