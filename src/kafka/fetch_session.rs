@@ -206,9 +206,17 @@ impl FetchSessionHandler {
             }
             return FetchRequestData { metadata: self.next, to_send: all, to_forget: Vec::new() };
         }
-        let kept: BTreeSet<&TopicPartition> = all.iter().map(|fetch| &fetch.tp).collect();
-        let removed = self.partitions.keys().filter(|tp| !kept.contains(tp)).cloned().collect();
+        let removed = self.missing_from(&all);
         self.build_changes(all, removed)
+    }
+
+    fn missing_from(&self, all: &[Fetch]) -> Vec<TopicPartition> {
+        let kept = all.iter().filter(|fetch| self.partitions.contains_key(&fetch.tp)).count();
+        if kept == self.partitions.len() {
+            return Vec::new();
+        }
+        let kept: BTreeSet<&TopicPartition> = all.iter().map(|fetch| &fetch.tp).collect();
+        self.partitions.keys().filter(|tp| !kept.contains(tp)).cloned().collect()
     }
 
     /// The next request of a session that stands, for what it holds already with these changes.

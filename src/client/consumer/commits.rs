@@ -253,9 +253,7 @@ impl Consumer {
             return;
         }
         for (tp, position) in call.offsets.iter() {
-            if let Some(owned) = self.subscription.get_mut(tp) {
-                owned.committed = Some(position.offset);
-            }
+            self.subscription.edit(tp, |owned| owned.committed = Some(position.offset));
         }
         fx.event(Event::CommitConfirmed {
             client: self.spec.name.clone(),

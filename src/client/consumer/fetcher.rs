@@ -11,6 +11,7 @@ use kafka_protocol::protocol::StrBytes;
 use super::fetched::{Fetched, Taken};
 use super::program::Returned;
 use super::requests::Call;
+use super::subscription::{Owned, Position};
 use super::{Consumer, ConsumerTimer};
 use crate::client::metadata;
 use crate::kafka::effects::Effects;
@@ -112,33 +113,41 @@ impl Consumer {
         self.leave_lost_replicas(now);
         let buffered: BTreeSet<&TopicPartition> = self.fetcher.buffer.iter().map(|f| &f.tp).collect();
         let fetchable = buffered.iter().filter(|tp| self.subscription.is_fetchable(tp));
-        let undrained: BTreeSet<BrokerId> = fetchable.filter_map(|tp| self.read_replica(tp, now)).collect();
+        let source = |tp: &&TopicPartition| self.subscription.owned().get(*tp)?.source();
+        let undrained: BTreeSet<BrokerId> = fetchable.filter_map(source).collect();
+        let busy = |broker: &BrokerId| self.fetcher.in_flight.contains(broker) || undrained.contains(broker);
         let mut due: BTreeMap<BrokerId, Vec<Fetch>> = BTreeMap::new();
-        let mut leader_missing = false;
-        for (tp, owned, position) in self.subscription.fetchable().filter(|(tp, ..)| !buffered.contains(tp)) {
-            let topic = self.metadata.topic(&tp.topic);
-            let (Some((_, leader_epoch)), Some(replica), Some(topic)) =
-                (owned.leader, self.read_replica(tp, now), topic)
-            else {
-                leader_missing = true;
+        let mut unknown = self.subscription.fetchable_from(None).any(|(tp, ..)| !buffered.contains(tp));
+        for broker in self.subscription.sources().filter(|broker| !busy(broker)) {
+            if self.requests.is_unavailable(now, metadata::main_peer(broker)) {
                 continue;
-            };
-            let busy = self.fetcher.in_flight.contains(&replica) || undrained.contains(&replica);
-            if !busy && !self.requests.is_unavailable(now, metadata::main_peer(replica)) {
-                let wanted = Wanted {
-                    fetch_offset: position.offset,
-                    log_start_offset: Offset::UNKNOWN,
-                    max_bytes: self.config.max_partition_fetch_bytes,
-                    current_leader_epoch: leader_epoch,
-                    last_fetched_epoch: LeaderEpoch::NONE,
-                };
-                due.entry(replica).or_default().push(Fetch { tp: tp.clone(), topic_id: topic.id, wanted });
+            }
+            let listed = self.subscription.fetchable_from(Some(broker));
+            for (tp, owned, position) in listed.filter(|(tp, ..)| !buffered.contains(tp)) {
+                match self.fetch_of(tp, owned, position) {
+                    Some(fetch) => due.entry(broker).or_default().push(fetch),
+                    None => unknown = true,
+                }
             }
         }
-        if leader_missing {
+        if unknown {
             self.metadata.request_update();
         }
         due
+    }
+
+    /// `None` while leader or topic are not known.
+    fn fetch_of(&self, tp: &TopicPartition, owned: &Owned, position: Position) -> Option<Fetch> {
+        let (_, current_leader_epoch) = owned.leader?;
+        let topic_id = self.metadata.topic(&tp.topic)?.id;
+        let wanted = Wanted {
+            fetch_offset: position.offset,
+            log_start_offset: Offset::UNKNOWN,
+            max_bytes: self.config.max_partition_fetch_bytes,
+            current_leader_epoch,
+            last_fetched_epoch: LeaderEpoch::NONE,
+        };
+        Some(Fetch { tp: tp.clone(), topic_id, wanted })
     }
 
     /// An answer that does not fit the session is of no use; the next fetch begins another.
@@ -265,14 +274,15 @@ impl Consumer {
 
     fn take_log_ends(&mut self, tp: &TopicPartition) {
         let Some(fetched) = self.fetcher.buffer.front() else { return };
-        let Some(owned) = self.subscription.get_mut(tp) else { return };
-        let current = owned.position().is_some_and(|position| position.offset == fetched.offset);
-        if current && fetched.high_watermark >= Offset::ZERO {
-            owned.high_watermark = Some(fetched.high_watermark);
-        }
-        if current && fetched.log_start_offset >= Offset::ZERO {
-            owned.log_start_offset = Some(fetched.log_start_offset);
-        }
+        self.subscription.edit(tp, |owned| {
+            let current = owned.position().is_some_and(|position| position.offset == fetched.offset);
+            if current && fetched.high_watermark >= Offset::ZERO {
+                owned.high_watermark = Some(fetched.high_watermark);
+            }
+            if current && fetched.log_start_offset >= Offset::ZERO {
+                owned.log_start_offset = Some(fetched.log_start_offset);
+            }
+        });
     }
 
     fn polled_event(

@@ -151,12 +151,12 @@ impl Consumer {
         epoch: LeaderEpoch,
         fx: &mut Effects<ConsumerTimer>,
     ) {
-        let Some(owned) = self.subscription.get_mut(tp) else { return };
-        if owned.state != FetchState::Initializing {
+        let state = self.subscription.owned().get(tp).map(|owned| owned.state);
+        if state != Some(FetchState::Initializing) {
             return;
         }
         if offset >= Offset::ZERO {
-            owned.committed = Some(offset);
+            self.subscription.edit(tp, |owned| owned.committed = Some(offset));
             self.metadata.saw_leader_epoch(tp, epoch);
             self.set_position(tp, Position { offset, epoch }, PositionSource::Committed, fx);
         } else if let Some(strategy) = self.config.auto_offset_reset {

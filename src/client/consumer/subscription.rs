@@ -3,7 +3,7 @@
 //! **Invariant:** a position is the offset of the next record that poll() will return (R-CONS-5); only what has a
 //! position is fetched or committed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::config::OffsetReset;
 use crate::kafka::time::Time;
@@ -44,6 +44,8 @@ pub struct Owned {
     pub leader: Option<(BrokerId, LeaderEpoch)>,
     /// The replica that the leader told to read from, and until when (R-REPL-64).
     pub preferred: Option<(BrokerId, Time)>,
+    /// The replica that was preferred last and did not fail; its time may be over.
+    pub known_replica: Option<BrokerId>,
     /// It is about to be given up: nothing more is returned or fetched.
     pub pending_revocation: bool,
     /// As this consumer last read or confirmed it.
@@ -51,6 +53,8 @@ pub struct Owned {
     /// As the last fetch answer said.
     pub high_watermark: Option<Offset>,
     pub log_start_offset: Option<Offset>,
+    /// Its place in the order of fetches.
+    place: u64,
 }
 
 impl Owned {
@@ -58,10 +62,12 @@ impl Owned {
         state: FetchState::Initializing,
         leader: None,
         preferred: None,
+        known_replica: None,
         pending_revocation: false,
         committed: None,
         high_watermark: None,
         log_start_offset: None,
+        place: 0,
     };
 
     pub fn position(&self) -> Option<Position> {
@@ -71,9 +77,9 @@ impl Owned {
         }
     }
 
-    /// The replica to be read from instead of the leader (`preferredReadReplica`).
-    pub fn preferred_at(&self, now: Time) -> Option<BrokerId> {
-        self.preferred.filter(|(_, until)| now <= *until).map(|(replica, _)| replica)
+    /// The replica that it is read from: the preferred one, else the leader.
+    pub fn source(&self) -> Option<BrokerId> {
+        self.preferred.map(|(replica, _)| replica).or(self.leader.map(|(leader, _)| leader))
     }
 
     /// The position, unless it waits for its validation.
@@ -82,6 +88,12 @@ impl Owned {
             FetchState::Fetching(position) => Some(position),
             _ => None,
         }
+    }
+
+    fn listing(&self) -> Listing {
+        let valid = self.valid_position().is_some();
+        let fetchable = (valid && !self.pending_revocation).then_some((self.source(), self.place));
+        Listing { unsettled: !valid, prefers: self.preferred.is_some(), fetchable }
     }
 
     /// `validatePosition`: to be asked for if the epochs of the position and of the leader are known.
@@ -107,20 +119,76 @@ pub(super) struct Validation {
     pub leader_epoch: LeaderEpoch,
 }
 
+/// What the indexes say of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Listing {
+    unsettled: bool,
+    prefers: bool,
+    /// From where it is fetched, if it may be, and its place in the order.
+    fetchable: Option<(Option<BrokerId>, u64)>,
+}
+
+/// Finds the partitions that a poll() has to look at, however many there are.
+#[derive(Clone, Debug, Default)]
+struct Index {
+    /// Those without a valid position.
+    unsettled: BTreeSet<TopicPartition>,
+    /// Those with a preferred replica.
+    preferring: BTreeSet<TopicPartition>,
+    /// Those that may be fetched, by the broker that has them, in the order in which fetches list them; who returned data
+    /// goes to the end (R-CONS-3).
+    fetchable: BTreeMap<Option<BrokerId>, BTreeMap<u64, TopicPartition>>,
+}
+
+impl Index {
+    fn list(&mut self, tp: &TopicPartition, listing: Listing) {
+        if listing.unsettled {
+            self.unsettled.insert(tp.clone());
+        }
+        if listing.prefers {
+            self.preferring.insert(tp.clone());
+        }
+        if let Some((source, place)) = listing.fetchable {
+            self.fetchable.entry(source).or_default().insert(place, tp.clone());
+        }
+    }
+
+    fn unlist(&mut self, tp: &TopicPartition, listing: Listing) {
+        if listing.unsettled {
+            self.unsettled.remove(tp);
+        }
+        if listing.prefers {
+            self.preferring.remove(tp);
+        }
+        if let Some((source, place)) = listing.fetchable
+            && let Some(listed) = self.fetchable.get_mut(&source)
+        {
+            listed.remove(&place);
+            if listed.is_empty() {
+                self.fetchable.remove(&source);
+            }
+        }
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct SubscriptionState {
     owned: BTreeMap<TopicPartition, Owned>,
-    /// In which order fetches list them; who returned data goes to the end (R-CONS-3).
-    order: Vec<TopicPartition>,
+    index: Index,
+    next_place: u64,
 }
 
 impl SubscriptionState {
     /// Owns exactly these from now on; what was known of partitions that stay is kept.
     pub(super) fn assign(&mut self, partitions: &[TopicPartition]) {
-        let before = std::mem::take(&mut self.owned);
-        let kept = |tp: &TopicPartition| before.get(tp).copied().unwrap_or(Owned::NEW);
+        let before = std::mem::take(self);
+        let kept = |tp: &TopicPartition| before.owned.get(tp).copied().unwrap_or(Owned::NEW);
         self.owned = partitions.iter().map(|tp| (tp.clone(), kept(tp))).collect();
-        self.order = self.owned.keys().cloned().collect();
+        for (place, (tp, owned)) in (0..).zip(&mut self.owned) {
+            owned.place = place;
+            self.index.list(tp, owned.listing());
+        }
+        self.next_place = self.owned.len() as u64;
     }
 
     pub fn owned(&self) -> &BTreeMap<TopicPartition, Owned> {
@@ -131,8 +199,17 @@ impl SubscriptionState {
         self.owned.keys().cloned().collect()
     }
 
-    pub(super) fn get_mut(&mut self, tp: &TopicPartition) -> Option<&mut Owned> {
-        self.owned.get_mut(tp)
+    /// Changes one partition, if it is owned, and its places in the indexes.
+    pub(super) fn edit<R>(&mut self, tp: &TopicPartition, change: impl FnOnce(&mut Owned) -> R) -> Option<R> {
+        let owned = self.owned.get_mut(tp)?;
+        let before = owned.listing();
+        let result = change(owned);
+        let after = owned.listing();
+        if before != after {
+            self.index.unlist(tp, before);
+            self.index.list(tp, after);
+        }
+        Some(result)
     }
 
     pub fn position(&self, tp: &TopicPartition) -> Option<Position> {
@@ -140,9 +217,7 @@ impl SubscriptionState {
     }
 
     pub(super) fn set_position(&mut self, tp: &TopicPartition, position: Position) {
-        if let Some(owned) = self.owned.get_mut(tp) {
-            owned.state = FetchState::Fetching(position);
-        }
+        self.edit(tp, |owned| owned.state = FetchState::Fetching(position));
     }
 
     /// A position that is not from a leader's answer (`seekUnvalidated`), and who leads now, if that is known.
@@ -153,23 +228,37 @@ impl SubscriptionState {
         leader: Option<(BrokerId, LeaderEpoch)>,
         leader_epoch_known: bool,
     ) {
-        if let Some(owned) = self.owned.get_mut(tp) {
+        self.edit(tp, |owned| {
             owned.leader = leader;
             owned.validate(position, leader_epoch_known);
-        }
+        });
     }
 
     /// Another leader, or the same in another epoch, has to confirm the position (`maybeValidatePosition`).
     pub(super) fn maybe_validate(&mut self, tp: &TopicPartition, leader: Option<(BrokerId, LeaderEpoch)>) {
-        let Some(owned) = self.owned.get_mut(tp) else { return };
-        if let Some(position) = owned.position()
-            && leader.is_some()
-            && owned.leader != leader
-        {
-            owned.leader = leader;
-            owned.preferred = None;
-            owned.validate(position, true);
-        }
+        self.edit(tp, |owned| {
+            if let Some(position) = owned.position()
+                && leader.is_some()
+                && owned.leader != leader
+            {
+                owned.leader = leader;
+                (owned.preferred, owned.known_replica) = (None, None);
+                owned.validate(position, true);
+            }
+        });
+    }
+
+    /// Partitions without a valid position.
+    fn unsettled(&self) -> impl Iterator<Item = (&TopicPartition, &Owned)> {
+        self.index.unsettled.iter().map(|tp| (tp, &self.owned[tp]))
+    }
+
+    /// Partitions with a preferred replica, that one, and until when it is to be read from.
+    pub(super) fn preferring(&self) -> impl Iterator<Item = (&TopicPartition, BrokerId, Time)> {
+        self.index.preferring.iter().filter_map(|tp| {
+            let (replica, until) = self.owned[tp].preferred?;
+            Some((tp, replica, until))
+        })
     }
 
     /// Positions that wait for their validation and may be asked about now, with the leader to be asked.
@@ -182,24 +271,24 @@ impl SubscriptionState {
             }
             _ => None,
         };
-        self.owned.iter().filter_map(due).collect()
+        self.unsettled().filter_map(due).collect()
     }
 
     /// Asks for a new position by `strategy` (R-CONS-13).
     pub(super) fn reset(&mut self, tp: &TopicPartition, strategy: OffsetReset) {
-        if let Some(owned) = self.owned.get_mut(tp) {
-            owned.state = FetchState::AwaitReset { strategy, retry_at: Time::ZERO };
-        }
+        self.edit(tp, |owned| owned.state = FetchState::AwaitReset { strategy, retry_at: Time::ZERO });
     }
 
     pub(super) fn mark_pending_revocation(&mut self) {
-        self.owned.values_mut().for_each(|owned| owned.pending_revocation = true);
+        for tp in self.partitions() {
+            self.edit(&tp, |owned| owned.pending_revocation = true);
+        }
     }
 
     /// Partitions whose committed offset is not known yet.
     pub(super) fn initializing(&self) -> Vec<TopicPartition> {
-        let initializing = |owned: &Owned| owned.state == FetchState::Initializing;
-        self.owned.iter().filter(|(_, owned)| initializing(owned)).map(|(tp, _)| tp.clone()).collect()
+        let initializing = self.unsettled().filter(|(_, owned)| owned.state == FetchState::Initializing);
+        initializing.map(|(tp, _)| tp.clone()).collect()
     }
 
     /// Partitions that wait for the log's start or end and may ask for it now.
@@ -208,7 +297,7 @@ impl SubscriptionState {
             FetchState::AwaitReset { strategy, retry_at } if retry_at <= now => Some((tp.clone(), strategy)),
             _ => None,
         };
-        self.owned.iter().filter_map(due).collect()
+        self.unsettled().filter_map(due).collect()
     }
 
     pub(super) fn set_reset_retry(&mut self, tp: &TopicPartition, at: Time) {
@@ -235,26 +324,33 @@ impl SubscriptionState {
             }
             _ => None,
         };
-        self.owned.values().filter_map(retry_at).min()
+        self.unsettled().filter_map(|(_, owned)| retry_at(owned)).min()
     }
 
     /// Whether records of the partition may be returned and fetched.
     pub(super) fn is_fetchable(&self, tp: &TopicPartition) -> bool {
-        self.owned.get(tp).is_some_and(|owned| owned.valid_position().is_some() && !owned.pending_revocation)
+        self.owned.get(tp).is_some_and(|owned| owned.listing().fetchable.is_some())
     }
 
-    /// Fetchable partitions with their positions and leaders, in the order of fairness (R-CONS-3).
-    pub(super) fn fetchable(&self) -> impl Iterator<Item = (&TopicPartition, &Owned, Position)> {
-        let owned = self.order.iter().filter_map(|tp| Some((tp, self.owned.get(tp)?)));
-        let fetchable = owned.filter(|(_, owned)| !owned.pending_revocation);
-        fetchable.filter_map(|(tp, owned)| Some((tp, owned, owned.valid_position()?)))
+    /// Brokers from which something may be fetched.
+    pub(super) fn sources(&self) -> impl Iterator<Item = BrokerId> {
+        self.index.fetchable.keys().flatten().copied()
+    }
+
+    /// What may be fetched from a broker, or from nobody knows whom, with positions, in the order of fairness (R-CONS-3).
+    pub(super) fn fetchable_from(
+        &self,
+        source: Option<BrokerId>,
+    ) -> impl Iterator<Item = (&TopicPartition, &Owned, Position)> {
+        let listed = self.index.fetchable.get(&source).into_iter().flat_map(BTreeMap::values);
+        let owned = listed.map(|tp| (tp, &self.owned[tp]));
+        owned.filter_map(|(tp, owned)| Some((tp, owned, owned.valid_position()?)))
     }
 
     pub(super) fn move_to_end(&mut self, tp: &TopicPartition) {
-        if let Some(index) = self.order.iter().position(|other| other == tp) {
-            let tp = self.order.remove(index);
-            self.order.push(tp);
-        }
+        let place = self.next_place;
+        self.next_place += 1;
+        self.edit(tp, |owned| owned.place = place);
     }
 
     /// What a commit without arguments commits: valid positions (R-CONS-15).
@@ -298,7 +394,7 @@ mod tests {
         let mut subscription = owning(3);
         (0..3).for_each(|partition| subscription.set_position(&tp(partition), at(0)));
         subscription.move_to_end(&tp(0));
-        let order: Vec<_> = subscription.fetchable().map(|(tp, ..)| tp.partition).collect();
+        let order: Vec<_> = subscription.fetchable_from(None).map(|(tp, ..)| tp.partition).collect();
         assert_eq!(order, [1, 2, 0]);
     }
 
@@ -324,9 +420,9 @@ mod tests {
     fn lag_is_high_watermark_less_position_r_obs_9() {
         let mut subscription = owning(1);
         subscription.set_position(&tp(0), at(40));
-        let owned = subscription.get_mut(&tp(0)).unwrap();
-        assert_eq!(owned.lag(), None);
-        owned.high_watermark = Some(Offset(61));
-        assert_eq!(owned.lag(), Some(21));
+        let lag = |subscription: &SubscriptionState| subscription.owned()[&tp(0)].lag();
+        assert_eq!(lag(&subscription), None);
+        subscription.edit(&tp(0), |owned| owned.high_watermark = Some(Offset(61)));
+        assert_eq!(lag(&subscription), Some(21));
     }
 }

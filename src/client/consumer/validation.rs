@@ -95,14 +95,14 @@ impl Consumer {
         (epoch, end): (LeaderEpoch, Offset),
         fx: &mut Effects<ConsumerTimer>,
     ) -> bool {
-        let Some(owned) = self.subscription.get_mut(&asked.tp) else { return false };
+        let Some(owned) = self.subscription.owned().get(&asked.tp) else { return false };
         let FetchState::AwaitValidation { position, .. } = owned.state else { return false };
         if (position, owned.leader) != (asked.position, Some((asked.leader, asked.leader_epoch))) {
             return false;
         }
         let known = epoch != LeaderEpoch::NONE && end != Offset::UNKNOWN;
         if known && end >= position.offset {
-            owned.state = FetchState::Fetching(position);
+            self.subscription.set_position(&asked.tp, position);
             return false;
         }
         let (client, tp) = (self.spec.name.clone(), asked.tp.clone());
@@ -110,7 +110,9 @@ impl Consumer {
         fx.event(Event::TruncationDetected { client, tp, position: position.offset, end: end_known });
         match self.config.auto_offset_reset {
             None => return true,
-            Some(_) if known => owned.state = FetchState::Fetching(Position { offset: end, epoch }),
+            Some(_) if known => {
+                self.subscription.set_position(&asked.tp, Position { offset: end, epoch });
+            }
             Some(strategy) => self.subscription.reset(&asked.tp, strategy),
         }
         false
