@@ -95,7 +95,7 @@ impl History {
             if base != self.end && self.records.is_none() && base > log.log_start_offset() {
                 return Err(format!("offsets {} to {base} are in no batch", self.end));
             }
-            self.follow_sequence(batch)?;
+            self.follow_sequence(batch, log)?;
             self.batches.push(Mark::of(batch));
             self.end = batch.next_offset();
             if let Some(records) = &mut self.records {
@@ -105,8 +105,9 @@ impl History {
         Ok(())
     }
 
-    /// R-PROD-24 to 26: the sequence numbers of a producer's epoch follow each other, so nothing stands twice.
-    fn follow_sequence(&mut self, batch: &Batch) -> Result<(), String> {
+    /// R-PROD-24 to 26: the sequence numbers of a producer's epoch follow each other, so nothing stands twice. A leader that
+    /// began with an empty disk knows only the producers whose batches retention had left to fetch (R-PROD-27).
+    fn follow_sequence(&mut self, batch: &Batch, log: &Log) -> Result<(), String> {
         let (producer, epoch, base) = (batch.producer_id(), batch.producer_epoch(), batch.base_sequence());
         if !producer.is_some() || base == NO_SEQUENCE || batch.is_control() {
             return Ok(());
@@ -120,7 +121,12 @@ impl History {
                 return Err(format!("producer {producer} writes in epoch {epoch} after {before}"));
             }
         };
-        if base == expected || self.is_thinned_out {
+        let is_known = || {
+            let earlier = log.batches_from(log.log_start_offset());
+            let mut earlier = earlier.take_while(|other| other.base_offset() < batch.base_offset());
+            earlier.any(|other| other.producer_id() == producer)
+        };
+        if base == expected || self.is_thinned_out || !is_known() {
             return Ok(());
         }
         let at = batch.base_offset();

@@ -25,6 +25,16 @@ pub enum News {
     Removed,
 }
 
+impl News {
+    /// The partition that may have lost something.
+    pub fn loss(&self) -> Option<&TopicPartition> {
+        match self {
+            News::Unclean(tp) => Some(tp),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Default)]
 pub struct MetadataWatch {
     pub image: ClusterImage,

@@ -167,17 +167,20 @@ impl Watch {
         if raft.log().high_watermark() <= self.metadata.image.next_offset {
             return Ok(());
         }
-        for news in self.metadata.follow(raft.log())? {
+        let news = self.metadata.follow(raft.log())?;
+        // All of it is replayed: who may lack something by its end is not held to what was before.
+        for tp in news.iter().filter_map(News::loss) {
+            if let Some(watch) = self.partitions.get_mut(tp) {
+                watch.is_lost = true;
+            }
+        }
+        for news in news {
             match news {
                 News::Changed(tp) => {
                     self.note_registration(world, &tp);
                     self.check_in_sync(world, &tp)?;
                 }
-                News::Unclean(tp) => {
-                    if let Some(watch) = self.partitions.get_mut(&tp) {
-                        watch.is_lost = true;
-                    }
-                }
+                News::Unclean(_) => {}
                 News::Config => {
                     let all: Vec<TopicPartition> = self.partitions.keys().cloned().collect();
                     all.iter().for_each(|tp| self.note_registration(world, tp));
