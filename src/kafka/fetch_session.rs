@@ -210,6 +210,16 @@ impl FetchSessionHandler {
         self.build_changes(all, removed)
     }
 
+    /// Whether the session asks for exactly these.
+    pub fn holds(&self, all: &[Fetch]) -> bool {
+        let is_held = |fetch: &Fetch| {
+            self.partitions
+                .get(&fetch.tp)
+                .is_some_and(|held| held.topic_id == fetch.topic_id && held.wanted == fetch.wanted)
+        };
+        all.len() == self.partitions.len() && all.iter().all(is_held)
+    }
+
     fn missing_from(&self, all: &[Fetch]) -> Vec<TopicPartition> {
         let kept = all.iter().filter(|fetch| self.partitions.contains_key(&fetch.tp)).count();
         if kept == self.partitions.len() {

@@ -27,7 +27,16 @@ pub struct Fetcher {
     in_flight: BTreeSet<BrokerId>,
     /// A fetch session with each broker that was ever fetched from.
     sessions: BTreeMap<BrokerId, FetchSessionHandler>,
+    /// What the last request to a broker rested on.
+    bases: BTreeMap<BrokerId, Basis>,
     buffer: VecDeque<Fetched>,
+}
+
+/// While it is the same, a request need not look at partitions that have not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Basis {
+    generation: u32,
+    metadata_version: u32,
 }
 
 impl Fetcher {
@@ -67,10 +76,11 @@ pub(super) struct Collected {
 impl Consumer {
     /// Sends a fetch to each broker that is due (R-CONS-1).
     pub(super) fn send_fetches(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
-        for (broker, wanted) in self.fetches_due(now) {
-            self.fetcher.in_flight.insert(broker);
-            let data = self.fetcher.sessions.entry(broker).or_default().build(wanted);
-            self.send_fetch(now, broker, data, Call::Fetch { broker }, fx);
+        for broker in self.brokers_due(now) {
+            if let Some(data) = self.next_request(broker) {
+                self.fetcher.in_flight.insert(broker);
+                self.send_fetch(now, broker, data, Call::Fetch { broker }, fx);
+            }
         }
     }
 
@@ -109,31 +119,74 @@ impl Consumer {
         sent
     }
 
-    fn fetches_due(&mut self, now: Time) -> BTreeMap<BrokerId, Vec<Fetch>> {
+    /// Brokers that have something to be fetched, owe no answer, and of whose data nothing is left in the buffer.
+    fn brokers_due(&mut self, now: Time) -> Vec<BrokerId> {
         self.leave_lost_replicas(now);
         let buffered: BTreeSet<&TopicPartition> = self.fetcher.buffer.iter().map(|f| &f.tp).collect();
-        let fetchable = buffered.iter().filter(|tp| self.subscription.is_fetchable(tp));
-        let source = |tp: &&TopicPartition| self.subscription.owned().get(*tp)?.source();
-        let undrained: BTreeSet<BrokerId> = fetchable.filter_map(source).collect();
-        let busy = |broker: &BrokerId| self.fetcher.in_flight.contains(broker) || undrained.contains(broker);
-        let mut due: BTreeMap<BrokerId, Vec<Fetch>> = BTreeMap::new();
-        let mut unknown = self.subscription.fetchable_from(None).any(|(tp, ..)| !buffered.contains(tp));
-        for broker in self.subscription.sources().filter(|broker| !busy(broker)) {
-            if self.requests.is_unavailable(now, metadata::main_peer(broker)) {
-                continue;
-            }
-            let listed = self.subscription.fetchable_from(Some(broker));
-            for (tp, owned, position) in listed.filter(|(tp, ..)| !buffered.contains(tp)) {
-                match self.fetch_of(tp, owned, position) {
-                    Some(fetch) => due.entry(broker).or_default().push(fetch),
-                    None => unknown = true,
-                }
-            }
-        }
-        if unknown {
+        if self.subscription.fetchable_from(None).any(|(tp, ..)| !buffered.contains(tp)) {
             self.metadata.request_update();
         }
-        due
+        let fetchable = buffered.into_iter().filter(|tp| self.subscription.is_fetchable(tp));
+        let source = |tp: &TopicPartition| self.subscription.owned().get(tp)?.source();
+        let undrained: BTreeSet<BrokerId> = fetchable.filter_map(source).collect();
+        let is_due = |broker: &BrokerId| {
+            !self.fetcher.in_flight.contains(broker)
+                && !undrained.contains(broker)
+                && !self.requests.is_unavailable(now, metadata::main_peer(*broker))
+        };
+        self.subscription.sources().filter(is_due).collect()
+    }
+
+    /// The next request to a broker: all that is fetched from it, or as long as its session and what that rests on stand,
+    /// what has changed. `None`: nothing that metadata knows.
+    fn next_request(&mut self, broker: BrokerId) -> Option<FetchRequestData> {
+        let changed = self.subscription.take_changed(broker);
+        let basis = Basis {
+            generation: self.subscription.generation(),
+            metadata_version: self.metadata.update_version(),
+        };
+        let stood = self.fetcher.bases.insert(broker, basis) == Some(basis);
+        let session = self.fetcher.sessions.entry(broker).or_default();
+        if !stood || session.next().is_full() {
+            let (all, complete) = self.all_from(broker);
+            if !complete {
+                self.metadata.request_update();
+            }
+            if all.is_empty() {
+                self.fetcher.bases.remove(&broker);
+                return None;
+            }
+            return Some(self.session(broker).build(all));
+        }
+        let (mut wanted, mut removed) = (Vec::new(), Vec::new());
+        for tp in changed {
+            let listed = self.subscription.fetchable_at(&tp, broker);
+            match listed.and_then(|(owned, position)| self.fetch_of(&tp, owned, position)) {
+                Some(fetch) => wanted.push((self.subscription.place(&tp), fetch)),
+                None => removed.push(tp),
+            }
+        }
+        wanted.sort_by_key(|(place, _)| *place);
+        let wanted = wanted.into_iter().map(|(_, fetch)| fetch).collect();
+        let data = self.session(broker).build_changes(wanted, removed);
+        debug_assert!(self.fetcher.sessions[&broker].holds(&self.all_from(broker).0), "{broker}: {data:?}");
+        Some(data)
+    }
+
+    fn session(&mut self, broker: BrokerId) -> &mut FetchSessionHandler {
+        self.fetcher.sessions.entry(broker).or_default()
+    }
+
+    /// What is fetched from a broker, as far as metadata knows it, and whether that is all.
+    fn all_from(&self, broker: BrokerId) -> (Vec<Fetch>, bool) {
+        let mut complete = true;
+        let listed = self.subscription.fetchable_from(Some(broker));
+        let fetches = listed.filter_map(|(tp, owned, position)| {
+            let fetch = self.fetch_of(tp, owned, position);
+            complete &= fetch.is_some();
+            fetch
+        });
+        (fetches.collect(), complete)
     }
 
     /// `None` while leader or topic are not known.

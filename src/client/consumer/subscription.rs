@@ -96,6 +96,12 @@ impl Owned {
         Listing { unsettled: !valid, prefers: self.preferred.is_some(), fetchable }
     }
 
+    /// What a fetch asks for: of whom, from where, and of a leader in which epoch.
+    fn asked(&self) -> (Option<BrokerId>, Option<Offset>, Option<LeaderEpoch>) {
+        let position = self.valid_position().filter(|_| !self.pending_revocation);
+        (self.source(), position.map(|position| position.offset), self.leader.map(|(_, epoch)| epoch))
+    }
+
     /// `validatePosition`: to be asked for if the epochs of the position and of the leader are known.
     fn validate(&mut self, position: Position, leader_epoch_known: bool) {
         self.state = match position.epoch != LeaderEpoch::NONE && leader_epoch_known {
@@ -138,6 +144,8 @@ struct Index {
     /// Those that may be fetched, by the broker that has them, in the order in which fetches list them; who returned data
     /// goes to the end (R-CONS-3).
     fetchable: BTreeMap<Option<BrokerId>, BTreeMap<u64, TopicPartition>>,
+    /// What the next request to a broker has to say anew: what came, went or moved since the last one.
+    changed: BTreeMap<BrokerId, BTreeSet<TopicPartition>>,
 }
 
 impl Index {
@@ -151,6 +159,10 @@ impl Index {
         if let Some((source, place)) = listing.fetchable {
             self.fetchable.entry(source).or_default().insert(place, tp.clone());
         }
+    }
+
+    fn note_change(&mut self, source: BrokerId, tp: &TopicPartition) {
+        self.changed.entry(source).or_default().insert(tp.clone());
     }
 
     fn unlist(&mut self, tp: &TopicPartition, listing: Listing) {
@@ -176,6 +188,8 @@ pub struct SubscriptionState {
     owned: BTreeMap<TopicPartition, Owned>,
     index: Index,
     next_place: u64,
+    /// Counts the assignments.
+    generation: u32,
 }
 
 impl SubscriptionState {
@@ -189,6 +203,7 @@ impl SubscriptionState {
             self.index.list(tp, owned.listing());
         }
         self.next_place = self.owned.len() as u64;
+        self.generation = before.generation + 1;
     }
 
     pub fn owned(&self) -> &BTreeMap<TopicPartition, Owned> {
@@ -202,9 +217,13 @@ impl SubscriptionState {
     /// Changes one partition, if it is owned, and its places in the indexes.
     pub(super) fn edit<R>(&mut self, tp: &TopicPartition, change: impl FnOnce(&mut Owned) -> R) -> Option<R> {
         let owned = self.owned.get_mut(tp)?;
-        let before = owned.listing();
+        let (before, asked_before) = (owned.listing(), owned.asked());
         let result = change(owned);
-        let after = owned.listing();
+        let (after, asked) = (owned.listing(), owned.asked());
+        if asked != asked_before {
+            let sources = [asked_before, asked].into_iter().filter_map(|(source, ..)| source);
+            sources.for_each(|source| self.index.note_change(source, tp));
+        }
         if before != after {
             self.index.unlist(tp, before);
             self.index.list(tp, after);
@@ -345,6 +364,28 @@ impl SubscriptionState {
         let listed = self.index.fetchable.get(&source).into_iter().flat_map(BTreeMap::values);
         let owned = listed.map(|tp| (tp, &self.owned[tp]));
         owned.filter_map(|(tp, owned)| Some((tp, owned, owned.valid_position()?)))
+    }
+
+    /// How many assignments there have been.
+    pub(super) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// The partitions of which the next request to a broker has something new to say; by then it is told.
+    pub(super) fn take_changed(&mut self, broker: BrokerId) -> BTreeSet<TopicPartition> {
+        self.index.changed.remove(&broker).unwrap_or_default()
+    }
+
+    /// What is to be fetched of one partition, if that is from `broker`.
+    pub(super) fn fetchable_at(&self, tp: &TopicPartition, broker: BrokerId) -> Option<(&Owned, Position)> {
+        let owned = self.owned.get(tp)?;
+        let (source, _) = owned.listing().fetchable?;
+        (source == Some(broker)).then_some((owned, owned.valid_position()?))
+    }
+
+    /// Its place in the order of fairness.
+    pub(super) fn place(&self, tp: &TopicPartition) -> Option<u64> {
+        Some(self.owned.get(tp)?.place)
     }
 
     pub(super) fn move_to_end(&mut self, tp: &TopicPartition) {
