@@ -39,6 +39,10 @@ impl News {
 pub struct MetadataWatch {
     pub image: ClusterImage,
     leaders: BTreeMap<(TopicPartition, LeaderEpoch), BrokerId>,
+    /// Brokers that are eligible from a time when they were replicas, which they have not always been since. Kafka leaves
+    /// them in the ELR when a reassignment takes them away, and elects them if a later one brings them back while nobody
+    /// is in sync.
+    moved_away: BTreeSet<(TopicPartition, BrokerId)>,
     running: BTreeSet<BrokerId>,
     /// Brokers whose last process ended without a word, or whose disk was wiped since.
     killed: BTreeSet<BrokerId>,
@@ -147,9 +151,15 @@ impl MetadataWatch {
             let epoch = after.leader_epoch;
             return Err(format!("{tp}: {leader} and {} lead in epoch {epoch}", after.leader));
         }
-        if may_lose(&before, after) {
+        let newly = after.leader.is_some() && after.leader_epoch > before.leader_epoch;
+        let forgot = self.moved_away.contains(&(tp.clone(), after.leader));
+        if newly && (forgot || after.recovery == RecoveryState::Recovering) {
             news.push(News::Unclean(tp.clone()));
         }
+        for id in after.elr.iter().filter(|id| !after.replicas.contains(id)) {
+            self.moved_away.insert((tp.clone(), *id));
+        }
+        self.moved_away.retain(|(other, id)| *other != tp || after.elr.contains(id));
         news.push(News::Changed(tp));
         Ok(())
     }
@@ -213,13 +223,4 @@ fn fault_between(before: &PartitionRegistration, after: &PartitionRegistration) 
     let entitled = joins || before.isr.contains(&after.leader) || before.elr.contains(&after.leader);
     let unclean = after.recovery == RecoveryState::Recovering;
     (after.leader.is_some() && !entitled && !unclean).then_some("a leader that was not in sync, nor eligible")
-}
-
-/// Whether the leader of this change may lack committed records: it was elected as a last resort, or it is eligible from a
-/// time when it was a replica that it has not been since. Kafka leaves such brokers in the ELR when a reassignment takes
-/// them away, and elects them if a later one brings them back while nobody is in sync.
-fn may_lose(before: &PartitionRegistration, after: &PartitionRegistration) -> bool {
-    let newly = after.leader.is_some() && after.leader_epoch > before.leader_epoch;
-    let forgot = before.elr.contains(&after.leader) && !before.replicas.contains(&after.leader);
-    newly && (forgot || after.recovery == RecoveryState::Recovering)
 }

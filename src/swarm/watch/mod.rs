@@ -24,7 +24,7 @@ use self::touched::{Acknowledged, Touched};
 use crate::kafka::event::Act;
 use crate::kafka::replication::Role;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, ClientName, NodeId, Offset, TopicPartition};
+use crate::kafka::types::{BrokerId, ClientName, LeaderEpoch, NodeId, Offset, TopicPartition};
 use crate::sim::World;
 
 /// What has been seen, to which later moments are held.
@@ -205,6 +205,7 @@ impl Watch {
             history: History::new(config.log.compacted),
             is_lost: false,
             since: Time::ZERO,
+            since_epoch: LeaderEpoch::NONE,
             leaders: BTreeMap::new(),
             compared: BTreeMap::new(),
             least_min_isr: min_isr,
@@ -243,7 +244,7 @@ impl Watch {
                 return Err(format!("{tp}: {leader} and {broker} lead in epoch {}", partition.leader_epoch));
             }
         }
-        if watch.is_lost {
+        if watch.is_lost || partition.leader_epoch < watch.since_epoch {
             return Ok(());
         }
         if partition.is_leader() {
@@ -290,25 +291,21 @@ impl Watch {
 
     /// R-REPL-13: what becomes committed is on as many replicas as min.insync.replicas asks for.
     fn check_holders(&mut self, world: &World, tp: &TopicPartition, to: Offset) -> Verdict {
-        let (Some(watch), Some(registration)) = (self.partitions.get(tp), self.metadata.image.partition(tp))
-        else {
-            return Ok(());
-        };
-        if watch.is_lost {
-            return Ok(());
-        }
+        let Some(watch) = self.partitions.get(tp).filter(|watch| !watch.is_lost) else { return Ok(()) };
         self.checks += 1;
-        let has = |id: &&BrokerId| {
-            let log = sight::log(world, **id, tp).filter(|(topic, _)| *topic == watch.topic_id);
-            self.metadata.is_robbed(**id) || log.is_some_and(|(_, log)| log.log_end_offset() >= to)
+        // A leader may not know yet that the partition moves to others.
+        let has = |id: &BrokerId| {
+            let log = sight::log(world, *id, tp).filter(|(topic, _)| *topic == watch.topic_id);
+            self.metadata.is_robbed(*id) || log.is_some_and(|(_, log)| log.log_end_offset() >= to)
         };
-        let holders = registration.replicas.iter().filter(has).count() as i32;
+        let brokers = world.config().brokers.iter().map(|(id, _)| id);
+        let holders = brokers.filter(|id| has(id)).count() as i32;
         if holders >= watch.least_min_isr {
             return Ok(());
         }
         let needed = watch.least_min_isr;
         Err(format!(
-            "{tp}: {holders} replicas have what is committed below {to}, and min.insync.replicas is {needed}"
+            "{tp}: {holders} brokers have what is committed below {to}, min.insync.replicas is {needed}"
         ))
     }
 
@@ -381,6 +378,7 @@ impl Watch {
         watch.history = history.map_err(|fault| format!("{tp}: {fault}"))?;
         watch.is_lost = false;
         watch.since = world.now();
+        watch.since_epoch = registration.leader_epoch;
         watch.compared.clear();
         Ok(())
     }

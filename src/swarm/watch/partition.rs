@@ -21,6 +21,8 @@ pub struct PartitionWatch {
     pub is_lost: bool,
     /// What is here was committed after this moment or under a clean succession of leaders.
     pub since: Time,
+    /// The leader epoch of that moment. Who has not heard of it is no replica, or has yet to follow.
+    pub since_epoch: LeaderEpoch,
     /// Who leads in which epoch, as the brokers themselves think.
     pub leaders: BTreeMap<LeaderEpoch, BrokerId>,
     /// Up to where each replica was compared with the history.
