@@ -1,6 +1,9 @@
 //! The six situations of `15_quorum.json`, which Kafka 4.3.1 ran one after the other on one cluster, lived again: which
 //! requests are answered, which fail and how, and what the status shows. Offsets and times are the run's own, and so is
 //! which of several equal controllers wins an election.
+//!
+//! Left out: `kafka-cluster.sh`, which prints the cluster's id, a constant here, and `kafka-transactions.sh`, which lists
+//! transactions, which clients do not have. What was recorded of the two is compared with nothing.
 
 use std::collections::BTreeMap;
 
@@ -26,6 +29,8 @@ use recorded::{Recorded, recordings};
 const PRODUCER: &[(&str, &str)] =
     &[("delivery.timeout.ms", "6000"), ("request.timeout.ms", "2000"), ("max.block.ms", "6000")];
 const PARTITIONS: [&str; 3] = ["t-0", "t-1", "t-2"];
+/// Tools whose output has nothing here that it could differ from.
+const LEFT_OUT: [&str; 2] = ["kafka-cluster.sh", "kafka-transactions.sh"];
 /// Keys of which the records go to partition 1 and to partition 2 of three (EX-13).
 const KEY_OF_1: &str = "key";
 const KEY_OF_2: &str = "user-1";
@@ -133,8 +138,6 @@ impl Player {
                 let image = self.c.world.broker(BrokerId(1)).expect("it runs").image();
                 assert_eq!(image.features, recorded.features(), "{recorded}");
             }
-            // The one says an id, the other that there is no transaction: nothing that could differ here.
-            "kafka-cluster.sh" | "kafka-transactions.sh" => assert_eq!(recorded.exit, 0),
             other => panic!("{other} is not known"),
         }
     }
@@ -383,6 +386,12 @@ impl Player {
     }
 }
 
+/// The tool that an event ran, if that is one of those left out.
+fn tool_left_out(event: &Value) -> Option<&'static str> {
+    let tool = event["command"].as_str()?.split(' ').next()?;
+    LEFT_OUT.into_iter().find(|left_out| *left_out == tool)
+}
+
 /// R-CTRL-9, R-CTRL-12.
 #[test]
 fn the_six_situations_of_a_quorum_end_as_recorded() {
@@ -392,15 +401,20 @@ fn the_six_situations_of_a_quorum_end_as_recorded() {
     servers.push(("offsets.topic.num.partitions", "3"));
     let mut player = Player::new(&servers);
     assert_eq!(situations.len(), 6);
+    let mut left_out = Vec::new();
     for situation in &situations {
         let began_ms = player.c.now_ms();
         for event in situation["events"].as_array().expect("events") {
             let at_ms = (event["at_s"].as_f64().expect("a time") * 1000.0) as i64;
             let wait_ms = began_ms + at_ms - player.c.now_ms();
             player.c.run_ms(wait_ms.max(0));
-            player.play(event);
+            match tool_left_out(event) {
+                Some(tool) => left_out.push(tool),
+                None => player.play(event),
+            }
         }
     }
+    assert_eq!(left_out, LEFT_OUT, "each once, and nothing else");
     assert!(
         !player.listed_topics().contains(&"no-quorum".to_string()),
         "what timed out did not happen later"
