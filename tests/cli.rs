@@ -60,22 +60,76 @@ fn a_right_scenario_is_described() {
     assert!(said.contains("topic orders: min.insync.replicas = 2, Kafka's default is 1"), "{said}");
 }
 
+/// A folder with the recordings of these names, each altered.
+fn recordings(folder: &str, names: &[&str], alter: impl Fn(String) -> String) -> String {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
+    // What an earlier run left would be read too.
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).expect("an old folder goes");
+    }
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for name in names {
+        let path = format!("{}/tests/vectors/{name}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).expect("text");
+        std::fs::write(folder.join(name), alter(text)).expect("written");
+    }
+    folder.to_string_lossy().into_owned()
+}
+
+const EPOCHS: &str = "08c_leader_epochs.json";
+const LIVE: &str = "16_live_scenarios.json";
+
 #[test]
 fn a_recording_that_comes_out_otherwise_fails_the_conformance_run() {
-    assert_eq!(glassbroker(&["conformance"]).status.code(), Some(0));
-    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("vectors");
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let vectors = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors");
-    for entry in std::fs::read_dir(vectors).expect("the vectors") {
-        let path = entry.expect("an entry").path();
-        let text = std::fs::read_to_string(&path).expect("text");
-        let altered = text.replacen("\"entries\":[[0,0]]", "\"entries\":[[0,1]]", 1);
-        std::fs::write(folder.join(path.file_name().expect("a name")), altered).expect("written");
-    }
-    let output = glassbroker(&["conformance", "--vectors", &folder.to_string_lossy()]);
+    let altered = |text: String| text.replacen("\"entries\":[[0,0]]", "\"entries\":[[0,1]]", 1);
+    let folder = recordings("altered", &[EPOCHS], altered);
+    let output = glassbroker(&["conformance", "--vectors", &folder]);
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("60 cases    59 passed") && said.contains("expected"), "{said}");
+}
+
+#[test]
+fn each_file_of_the_projects_recordings_is_run_or_named_with_the_tests_that_live_it() {
+    let output = glassbroker(&["conformance"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let told: Vec<&str> = said.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let listed =
+        std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors")).expect("the vectors");
+    let mut files: Vec<String> =
+        listed.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    files.sort();
+    assert_eq!(told, files, "{said}");
+    assert!(said.contains("not run here, but by tests/scenario/live/mod.rs"), "{said}");
+}
+
+#[test]
+fn a_recording_that_nothing_reads_is_an_error_with_its_name() {
+    let check = |folder: &str, message: &str| {
+        let output = glassbroker(&["conformance", "--vectors", folder]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert_eq!(said.trim_end(), format!("error: {folder}{message}"));
+        assert!(output.stdout.is_empty(), "nothing is run before");
+    };
+    let misspelt = recordings("misspelt", &[EPOCHS, LIVE], |text| text);
+    let path = std::path::Path::new(&misspelt);
+    std::fs::rename(path.join(EPOCHS), path.join("08c_leader_epoch.json")).expect("renamed");
+    check(&misspelt, "/08c_leader_epoch.json: no adapter and no test reads a file of this name");
+    let none = recordings("none", &[LIVE], |text| text);
+    check(&none, ": there is no recording here that can be run");
+}
+
+#[test]
+fn the_projects_own_folder_holds_a_recording_for_every_adapter() {
+    let own = recordings("own/tests/vectors", &[EPOCHS, LIVE], |text| text);
+    let root = own.trim_end_matches("tests/vectors");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_glassbroker"));
+    let output = command.arg("conformance").current_dir(root).output().expect("the tool starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.starts_with("error: tests/vectors/02_group_coordinator_partition.json: "), "{said}");
 }
 
 #[test]

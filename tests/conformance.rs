@@ -1,7 +1,7 @@
 //! Every case of the vectors in `tests/vectors/` comes out as it did in Apache Kafka 4.3.1.
 #![cfg(feature = "native")]
 
-use glassbroker::conformance::{ADAPTERS, ConformanceError};
+use glassbroker::conformance::{ADAPTERS, ConformanceError, ELSEWHERE};
 
 fn read(file: &str) -> String {
     std::fs::read_to_string(format!("{}/tests/vectors/{file}", env!("CARGO_MANIFEST_DIR"))).unwrap()
@@ -21,6 +21,16 @@ fn every_file_has_its_test_here() {
     let here = include_str!("conformance.rs");
     for (file, _) in ADAPTERS {
         assert!(here.contains(&format!("check(\"{file}\")")), "{file} is not tested");
+    }
+}
+
+#[test]
+fn a_recording_without_an_adapter_is_named_by_the_tests_that_live_it() {
+    for (file, tests) in ELSEWHERE {
+        let path = format!("{}/{tests}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{tests}: {error}"));
+        assert!(text.contains(file) && text.contains("#[test]"), "{tests} does not live {file}");
+        assert!(!read(file).is_empty());
     }
 }
 

@@ -6,18 +6,22 @@
 //! | file | what is compared | left out |
 //! | --- | --- | --- |
 //! | 02 group coordinator | hash, absolute value, partition of each count | nothing |
-//! | 03 record batches | bytes where the file calls them exact, else every field; checksums, errors, sizes, sequences | nothing |
-//! | 07a replica placement | replica lists, the bounds of the draws, the refusal | nothing |
+//! | 03 record batches | bytes where the file calls them exact, else every field; checksums, errors, sizes, sequences | `note`: says for readers what a case is about |
+//! | 07a replica placement | replica lists, the bounds of the draws, the refusal | `random`: which generator drew; `draws` says what it drew |
 //! | 07b leader election | whether a record is written, the partition afterwards | nothing |
 //! | 07c controller | answers, every partition after each step, brokers fenced and stopping | nothing |
-//! | 08a producer state | outcome of each step, producers, offsets | nothing |
+//! | 08a producer state | outcome of each step, producers, offsets | `kind`: how the step was made up, its fields say all of it; `message`: the text of an exception, its class is compared |
 //! | 08b transactions | offsets, segments, and what each fetch returns and shows | nothing |
 //! | 08c leader epochs | entries after each step, answers | nothing |
 //! | 08d compaction | every batch and record that each cleaning leaves, and its segment | nothing |
 //! | 08e segments | outcome of each step, segments with their sizes, offsets, lookups by time | nothing |
 //! | 12 replication | answers, requests for other in-sync sets, the leader's state after each step | nothing |
 //!
-//! **Invariant:** a field that an adapter does not know is an error, so nothing in a file goes unread by accident.
+//! Of every header `kafka_version`, `classes`, `seed` and `how` are left out: they say where the file comes from. Recordings of
+//! whole clusters and of clients are lived by tests that have those ([`ELSEWHERE`]).
+//!
+//! **Invariant:** a field that an adapter does not know is an error, and so is a file that neither table names, so nothing
+//! recorded goes unread by accident.
 
 mod values;
 mod history;
@@ -57,6 +61,32 @@ pub const ADAPTERS: [(&str, Adapter); 11] = [
     ("08e_segments_retention.json", segments::run),
     ("12_replication_isr_hw.json", replication::run),
 ];
+
+/// Each file that has no adapter, with the tests that live it.
+pub const ELSEWHERE: [(&str, &str); 6] = [
+    ("15_quorum.json", "tests/scenario/quorum_vector.rs"),
+    ("16_live_scenarios.json", "tests/scenario/live/mod.rs"),
+    ("coordinator_records.json", "tests/group/bytes.rs"),
+    ("group_classic_protocol.json", "tests/group/scripts.rs"),
+    ("murmur2_partitioner.json", "src/client/partitioner.rs"),
+    ("range_assignor.json", "tests/group/assignor.rs"),
+];
+
+/// What reads a file of recordings.
+#[derive(Clone, Copy, Debug)]
+pub enum Reader {
+    Adapter(Adapter),
+    /// The tests in this file.
+    Tests(&'static str),
+}
+
+/// What reads the file of this name, if anything does.
+pub fn reader_of(name: &str) -> Option<Reader> {
+    let adapter =
+        ADAPTERS.iter().find(|(file, _)| *file == name).map(|(_, adapter)| Reader::Adapter(*adapter));
+    let tests = || ELSEWHERE.iter().find(|(file, _)| *file == name).map(|(_, tests)| Reader::Tests(tests));
+    adapter.or_else(tests)
+}
 
 /// A file that is not what the adapter knows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

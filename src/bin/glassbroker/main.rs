@@ -39,7 +39,7 @@ rules   counts the rules of Kafka that hold here; with an id such as R-REPL-30, 
 --seed  instead of the scenario's seed
 --strict  encode and decode every message on its way
 --explain  tell the rules of Kafka that the narrative cites
---vectors  the folder of recordings (default tests/vectors)";
+--vectors  a folder of recordings instead of tests/vectors; a file that nothing reads is an error";
 
 const DEFAULT_SCENARIO: &str = include_str!("../../../static/scenarios/default.toml");
 const DEFAULT_TIME: Time = Time::from_ms(60_000);
@@ -74,6 +74,10 @@ enum Failure {
     Scenario { file: String, line: i32, reason: String },
     #[error("{file}: {reason}")]
     Vectors { file: String, reason: ConformanceError },
+    #[error("{0}: no adapter and no test reads a file of this name")]
+    UnreadVectors(String),
+    #[error("{0}: there is no recording here that can be run")]
+    NoVectors(String),
     #[error("there is no rule {0}")]
     NoRule(String),
     #[error("cases failed")]
@@ -95,7 +99,8 @@ struct Arguments {
     task: Task,
     /// Or the rule that is asked for.
     file: Option<String>,
-    vectors: String,
+    /// Another folder than the project's own.
+    vectors: Option<String>,
     until: Time,
     explain: bool,
     options: Options,
@@ -107,7 +112,7 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
     let mut arguments = Arguments {
         task: Task::Help,
         file: None,
-        vectors: "tests/vectors".to_owned(),
+        vectors: None,
         until: DEFAULT_TIME,
         explain: false,
         options: Options::default(),
@@ -117,7 +122,7 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
             Short('h') | Long("help") => return Ok(Arguments { task: Task::Help, ..arguments }),
             Long("for") => arguments.until = parser.value()?.parse_with(duration)?,
             Long("seed") => arguments.options.seed = Some(parser.value()?.parse()?),
-            Long("vectors") => arguments.vectors = parser.value()?.string()?,
+            Long("vectors") => arguments.vectors = Some(parser.value()?.string()?),
             Long("explain") => arguments.explain = true,
             Long("strict") => arguments.options.strict = true,
             Value(word) if task.is_none() => task = Some(word.parse_with(parse_task)?),
@@ -155,7 +160,7 @@ fn work(arguments: &Arguments) -> Result<(), Failure> {
         Task::Check => run::check(arguments, &mut out)?,
         Task::Bench if arguments.file.is_some() => bench::scenario(arguments, &mut out)?,
         Task::Bench => bench::engine(&mut out)?,
-        Task::Conformance => conformance::run(&arguments.vectors, &mut out)?,
+        Task::Conformance => conformance::run(arguments.vectors.as_deref(), &mut out)?,
         Task::Rules => rules::run(arguments.file.as_deref(), &mut out)?,
     }
     Ok(out.flush()?)
