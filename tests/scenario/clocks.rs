@@ -69,7 +69,7 @@ fn a_record_has_the_timestamp_of_its_producers_clock_or_of_its_leaders_r_log_18(
 }
 
 #[test]
-fn a_producer_whose_clock_is_far_ahead_is_refused_r_log_20() {
+fn a_producer_whose_clock_is_far_ahead_is_refused_r_log_19() {
     let mut c = cluster(3).topic("t", 1, 3, &[("message.timestamp.after.max.ms", "60000")]);
     c.producer("p", "t", "1/s", &[]);
     let target = Target::Client(ClientName::new("p"));

@@ -101,7 +101,7 @@ fn clock_set(processes: &Processes, time: Time, node: NodeId, ahead_ms: i64) -> 
     };
     Sentence::new(time, Tone::Warn, about, title)
         .detail("Timestamps and retention go by it; timers and sessions run by a clock that only counts.")
-        .rules(&["R-LOG-20", "R-LOG-35"])
+        .rules(&["R-LOG-19", "R-LOG-35"])
 }
 
 pub(super) fn tell(processes: &Processes, time: Time, event: &Event) -> Option<Sentence> {
@@ -164,19 +164,16 @@ pub(super) fn tell(processes: &Processes, time: Time, event: &Event) -> Option<S
             let title = format!("{node} wrote a snapshot of the metadata log below {end_offset}, {size_bytes} bytes");
             Sentence::new(time, Tone::Info, server(*node), title)
                 .detail("It says in one what all records below come to, so that they can go and a restart is short.")
-                .rules(&["R-CTRL-1"])
         }
         Event::SnapshotFetched { node, end_offset, size_bytes } => {
             let title = format!("{node} took over a snapshot of the metadata log, {size_bytes} bytes: it goes on at {end_offset}");
             Sentence::new(time, Tone::Warn, server(*node), title)
                 .detail("It lacked records that the active controller's log has no more.")
-                .rules(&["R-CTRL-1"])
         }
         Event::MetadataLogCleaned { node, start_offset } => {
             let title = format!("{node} dropped the metadata log below {start_offset}");
             Sentence::new(time, Tone::Info, server(*node), title)
                 .detail("A snapshot says what it came to.")
-                .rules(&["R-CTRL-1"])
         }
         Event::BrokerRegistered { broker, epoch, rack } => {
             let rack = rack.as_ref().map(|rack| format!(" in rack {rack}")).unwrap_or_default();

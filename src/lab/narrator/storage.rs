@@ -72,7 +72,7 @@ pub(super) fn tell(time: Time, event: &Event) -> Option<Sentence> {
             );
             let detail = "From its recovery point on a log may have been written in part; high watermarks and log starts are those noted last.";
             let sentence = Sentence::new(time, Tone::Info, Subject::Broker(*broker), title);
-            Some(sentence.detail(detail).rules(&["R-REPL-56"]))
+            Some(sentence.detail(detail))
         }
         Event::UnflushedLost { broker, partitions, offsets } => {
             let title = format!(
@@ -82,7 +82,7 @@ pub(super) fn tell(time: Time, event: &Event) -> Option<Sentence> {
             );
             let detail = "Kafka acknowledges what is in the page cache of the in-sync replicas; flush.messages and flush.ms are off by default.";
             let sentence = Sentence::new(time, Tone::Bad, Subject::Broker(*broker), title);
-            Some(sentence.detail(detail).rules(&["R-LOG-14"]))
+            Some(sentence.detail(detail))
         }
         Event::DiskWiped { broker } => {
             let title = format!("broker {broker}: everything on its disk is gone");

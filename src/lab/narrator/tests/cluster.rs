@@ -260,11 +260,11 @@ fn snapshots_of_the_metadata_log_are_told() {
             (3, Event::SnapshotFetched { node: broker, end_offset, size_bytes }),
         ],
         expect![[r#"
-            00:00.001  controller 101 wrote a snapshot of the metadata log below 40, 900 bytes (R-CTRL-1)
+            00:00.001  controller 101 wrote a snapshot of the metadata log below 40, 900 bytes
                 Info: It says in one what all records below come to, so that they can go and a restart is short.
-            00:00.002  controller 101 dropped the metadata log below 40 (R-CTRL-1)
+            00:00.002  controller 101 dropped the metadata log below 40
                 Info: A snapshot says what it came to.
-            00:00.003  broker 2 took over a snapshot of the metadata log, 900 bytes: it goes on at 40 (R-CTRL-1)
+            00:00.003  broker 2 took over a snapshot of the metadata log, 900 bytes: it goes on at 40
                 Warn: It lacked records that the active controller's log has no more.
         "#]],
     );
@@ -320,9 +320,9 @@ fn a_slow_link_and_a_wrong_clock_are_told_with_what_they_change() {
                 Warn: What is on its way keeps its pace; what is sent from now on takes longer.
             00:00.001  link between broker 2 and broker 3 as fast as before
                 Good
-            00:00.002  clock of broker 3 ahead by 5 min (R-LOG-20, R-LOG-35)
+            00:00.002  clock of broker 3 ahead by 5 min (R-LOG-19, R-LOG-35)
                 Warn: Timestamps and retention go by it; timers and sessions run by a clock that only counts.
-            00:00.003  clock of broker 3 behind by 1.5 s (R-LOG-20, R-LOG-35)
+            00:00.003  clock of broker 3 behind by 1.5 s (R-LOG-19, R-LOG-35)
                 Warn: Timestamps and retention go by it; timers and sessions run by a clock that only counts.
             00:00.004  clock of broker 3 right again
                 Good

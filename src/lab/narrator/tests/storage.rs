@@ -81,11 +81,11 @@ fn a_power_failure_a_wiped_disk_and_a_recovery_are_told_of_the_broker() {
         expect![[r#"
             00:00.001  broker 2 has no power: its connections say nothing more
                 Bad: Nobody closes them: the others notice by the timeouts of the requests they wait for.
-            00:00.001  broker 2 lost 120 records of 3 partitions that were not flushed (R-LOG-14)
+            00:00.001  broker 2 lost 120 records of 3 partitions that were not flushed
                 Bad: Kafka acknowledges what is in the page cache of the in-sync replicas; flush.messages and flush.ms are off by default.
             00:00.002  broker 2: everything on its disk is gone
                 Bad: When it starts it has no log, and copies what it is to have from the leaders.
-            00:00.003  broker 2 did not stop in order: it reads 8 segments of 7 logs again (R-REPL-56)
+            00:00.003  broker 2 did not stop in order: it reads 8 segments of 7 logs again
                 Info: From its recovery point on a log may have been written in part; high watermarks and log starts are those noted last.
         "#]],
     );
