@@ -101,3 +101,16 @@ fn a_consumer_of_a_topic_that_is_not_there_waits_for_it() {
     };
     assert!(!c.events().any(refused));
 }
+
+#[test]
+fn a_consumer_that_may_has_its_topic_created_r_cons_14() {
+    let mut c = cluster(3);
+    let config = [("auto.offset.reset", "earliest"), ("metadata.max.age.ms", "5000")];
+    c.consumer("c1", "g", &["t"], &["poll"], &config);
+    c.run_ms(30_000);
+    let image = c.world.active_controller().expect("a controller").image();
+    assert!(image.topic(&"t".into()).is_some(), "nobody else asked for it");
+    c.producer("p", "t", "100/s", &[]);
+    c.send("p", 3);
+    c.until("it reads", 20_000, |c| polled(c, "c1") == 3);
+}

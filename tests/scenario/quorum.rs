@@ -88,7 +88,7 @@ fn the_death_of_the_active_controller_is_over_in_seconds_r_ctrl_3() {
 }
 
 #[test]
-fn a_follower_that_was_cut_off_disturbs_nobody_when_it_returns_r_ctrl_4() {
+fn a_follower_that_was_cut_off_disturbs_nobody_when_it_returns_r_ctrl_2_4() {
     let mut c = quorum(3, &[]);
     let (leader, before) = (c.leader(), epoch(&c));
     let [away, _] = others(leader);

@@ -218,3 +218,30 @@ impl Leader {
         self.isr = IsrState::PendingShrink { isr: self.isr.committed().to_vec(), out_of_sync };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fetch_tells_where_a_follower_is_when_it_was_caught_up_and_who_it_is_r_repl_4() {
+        let at = Time::from_ms;
+        let mut remote = Remote::new(at(0), false);
+        assert_eq!((remote.last_caught_up_at, remote.broker_epoch), (None, None));
+        let mut fetch = |ms, offset, leader_end, epoch| {
+            remote.on_fetch(at(ms), Offset(offset), Offset(1), Offset(leader_end), BrokerEpoch(epoch));
+            let known = (remote.log_end_offset, remote.last_fetch_at, remote.broker_epoch);
+            assert_eq!(known, (Offset(offset), Some(at(ms)), Some(BrokerEpoch(epoch))));
+            assert_eq!(
+                (remote.log_start_offset, remote.last_fetch_leader_log_end),
+                (Offset(1), Offset(leader_end))
+            );
+            remote.last_caught_up_at.map(Time::ms)
+        };
+        assert_eq!(fetch(10, 3, 8, 5), None, "it lacks 5 records");
+        assert_eq!(fetch(20, 8, 12, 5), Some(10), "it has what the leader had at its fetch before");
+        assert_eq!(fetch(30, 9, 12, 5), Some(10));
+        assert_eq!(fetch(40, 12, 12, 6), Some(40), "it has everything");
+        assert_eq!(fetch(50, 11, 12, 6), Some(40), "it never goes back");
+    }
+}

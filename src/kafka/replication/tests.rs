@@ -9,10 +9,13 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::produce_response::PartitionProduceResponse;
 use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
 
 use super::disk::LogDirectory;
+use super::isr::IsrState;
 use super::manager::{Notice, ReplicaManager, Step};
+use super::partition::Partition;
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Channel, Effect, Effects, RequestId};
@@ -124,7 +127,10 @@ impl Bench {
         let mut builder = BatchBuilder::new();
         let timestamp_ms = self.now.wall_ms();
         builder.append(&NewRecord { timestamp_ms, value: Some(b"hello"), ..NewRecord::default() });
-        let records: Bytes = builder.finish(None).into_bytes();
+        self.produce_records(partition, acks, builder.finish(None).into_bytes())
+    }
+
+    fn produce_records(&mut self, partition: i32, acks: i16, records: Bytes) -> Vec<Effect<BrokerTimer>> {
         let data = PartitionProduceData::default().with_index(partition).with_records(Some(records));
         let topic = TopicProduceData::default().with_topic_id(topic_id().0).with_partition_data(vec![data]);
         let produce =
@@ -137,17 +143,21 @@ impl Bench {
     }
 }
 
-fn answers(effects: &[Effect<BrokerTimer>]) -> Vec<(ErrorCode, i64)> {
-    let responses = effects.iter().filter_map(|effect| match effect {
-        Effect::Respond { response, .. } => match &**response {
+fn produce_answers(effects: &[Effect<BrokerTimer>]) -> impl Iterator<Item = &PartitionProduceResponse> {
+    effects.iter().filter_map(|effect| {
+        let Effect::Respond { response, .. } = effect else { return None };
+        match &**response {
             Response::Produce(ProduceResponse { responses, .. }) => {
-                Some(responses[0].partition_responses[0].clone())
+                Some(&responses[0].partition_responses[0])
             }
             _ => None,
-        },
-        _ => None,
-    });
-    responses.map(|answer| (ErrorCode::from_code(answer.error_code), answer.base_offset)).collect()
+        }
+    })
+}
+
+fn answers(effects: &[Effect<BrokerTimer>]) -> Vec<(ErrorCode, i64)> {
+    let answers = produce_answers(effects);
+    answers.map(|answer| (ErrorCode::from_code(answer.error_code), answer.base_offset)).collect()
 }
 
 #[test]
@@ -164,6 +174,54 @@ fn ex_2_the_brokers_own_wait_ends_after_the_requests_timeout_and_the_record_stay
     let effects = bench.step(ReplicaManager::expire);
     assert_eq!(answers(&effects), [(ErrorCode::RequestTimedOut, 0)], "R-REPL-32");
     assert_eq!(bench.end(), Offset(1), "the data stays in the log and may still be committed");
+}
+
+#[test]
+fn the_answer_names_the_records_that_are_bad_r_log_20() {
+    let mut bench = bench();
+    Rc::make_mut(&mut bench.replicas.edit(&tp()).expect("applied").config).log.compacted = true;
+    let mut builder = BatchBuilder::new();
+    for key in [Some(&b"k"[..]), None, None] {
+        let timestamp_ms = bench.now.wall_ms();
+        builder.append(&NewRecord { timestamp_ms, key, ..NewRecord::default() });
+    }
+    let effects = bench.produce_records(0, 1, builder.finish(None).into_bytes());
+    assert_eq!(answers(&effects), [(ErrorCode::InvalidRecord, -1)]);
+    let answer = produce_answers(&effects).next().expect("it is answered");
+    let bad: Vec<_> = answer.record_errors.iter().map(|error| error.batch_index).collect();
+    assert_eq!(bad, [1, 2]);
+    assert!(answer.record_errors.iter().all(|error| error.batch_index_error_message.is_some()));
+    assert!(answer.error_message.is_some());
+}
+
+/// R-REPL-26: in-sync sets that are asked for, what refuses them, and what is left of them.
+#[test]
+fn a_refused_in_sync_set_is_taken_back_left_or_asked_for_again_as_the_error_says_r_repl_26() {
+    let after = |error| {
+        let mut bench = bench();
+        let leader = bench.replicas.edit(&tp()).and_then(Partition::leader_mut).expect("it leads");
+        leader.shrink(vec![BrokerId(2)]);
+        let again = bench.replicas.isr_refused(&tp(), error);
+        let partition = bench.replicas.partition(&tp()).expect("applied");
+        let isr = partition.leader().expect("it leads").isr.clone();
+        (again, isr == IsrState::Committed(vec![BrokerId(1), BrokerId(2)]))
+    };
+    let (taken_back, waits, again) = ((false, true), (false, false), (true, false));
+    for (error, expected) in [
+        (ErrorCode::OperationNotAttempted, taken_back),
+        (ErrorCode::IneligibleReplica, taken_back),
+        (ErrorCode::UnknownTopicOrPartition, waits),
+        (ErrorCode::UnknownTopicId, waits),
+        (ErrorCode::FencedLeaderEpoch, waits),
+        (ErrorCode::InvalidUpdateVersion, waits),
+        (ErrorCode::InvalidRequest, waits),
+        (ErrorCode::NewLeaderElected, waits),
+        (ErrorCode::NotController, again),
+        (ErrorCode::RequestTimedOut, again),
+        (ErrorCode::UnknownServerError, again),
+    ] {
+        assert_eq!(after(error), expected, "{error:?}");
+    }
 }
 
 #[test]

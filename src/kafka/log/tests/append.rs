@@ -93,6 +93,53 @@ fn one_bad_record_refuses_the_whole_batch_r_log_20_22() {
     check_refused(builder.finish(None).into_bytes(), &compacted, error, ErrorCode::InvalidRecord);
 }
 
+#[test]
+fn an_append_is_checked_in_one_order_r_log_14() {
+    let refused = |bytes, limits: &LogConfig, error: AppendError| {
+        let code = error.code();
+        check_refused(bytes, limits, error, code);
+    };
+    let compacted =
+        LogConfig { compacted: true, max_message_bytes: 72, segment_bytes: 72, ..LogConfig::default() };
+    let mut flipped = edited(|b| b[60] = 0).to_vec();
+    flipped[17] ^= 1;
+    let (size_bytes, found) =
+        (flipped.len() as i32, AppendError::TooLarge { size_bytes: 69, max_message_bytes: 68 });
+    assert_eq!(size_bytes, 69);
+    let limits = |max_message_bytes, segment_bytes| LogConfig {
+        max_message_bytes,
+        segment_bytes,
+        ..compacted.clone()
+    };
+    // Each of these has every fault that the ones before it had, but for the one that was found.
+    refused(flipped.clone().into(), &limits(68, 68), found);
+    let crc = match Batch::parse(&mut Bytes::from(flipped.clone())).unwrap().check_crc() {
+        Err(error) => AppendError::Batch(error),
+        Ok(()) => panic!("the checksum is wrong"),
+    };
+    refused(flipped.into(), &limits(69, 68), crc);
+    let count = AppendError::Count { record_count: 0, last_offset_delta: 0 };
+    refused(edited(|b| b[60] = 0), &limits(69, 68), count);
+    let gap = sequenced(0, 5, &["x"]);
+    let no_key = AppendError::Records(vec![RecordError { batch_index: 0, fault: RecordFault::NoKey }]);
+    refused(gap.bytes().clone(), &limits(69, 68), no_key);
+    let plain = LogConfig { compacted: false, ..limits(69, 68) };
+    refused(
+        gap.bytes().clone(),
+        &plain,
+        AppendError::TooLargeForSegment { size_bytes: 69, segment_bytes: 68 },
+    );
+    let mut log = Log::new();
+    let plain = LogConfig { compacted: false, ..limits(69, 69) };
+    for (sequence, code) in [(0, Ok(Offset(0))), (5, Err(ErrorCode::OutOfOrderSequenceNumber))] {
+        let bytes = sequenced(0, sequence, &["x"]).into_bytes();
+        let appended = log.append_as_leader(NOW, bytes, E0, Origin::Client, &plain);
+        assert_eq!(appended.map(|appended| appended.base_offset).map_err(|error| error.code()), code);
+    }
+    assert_eq!(log.segments().count(), 2, "a segment is rolled before the producer is looked at");
+    assert_eq!(log.log_end_offset(), Offset(1));
+}
+
 /// A record of that timestamp, which is refused unless `accepted`.
 fn check_timestamp(timestamp_ms: i64, limits: &LogConfig, accepted: bool) {
     let now_ms = NOW.wall_ms();

@@ -205,6 +205,24 @@ fn deleted_records_take_their_segments_at_the_next_pass_r_log_37_and_a_compacted
 }
 
 #[test]
+fn a_pass_takes_its_three_kinds_in_order_r_log_31() {
+    let (mut log, plain) = (Log::new(), small(100));
+    for timestamp_ms in [0, 0, 0, 0, 9_500, 9_500] {
+        write(&mut log, timestamp_ms, &plain);
+    }
+    assert!(log.maybe_increment_log_start_offset(Offset(2)));
+    let config = LogConfig { retention_bytes: 300, retention_ms: 1_000, ..plain };
+    // Each kind could take what the one before it takes, so the reason tells who came first.
+    let (by_start, by_size, by_time) =
+        (DeletionReason::LogStartOffset, DeletionReason::RetentionSize, DeletionReason::RetentionTime);
+    check_deleted(
+        &log.delete_old_segments(at(10_000), &config),
+        &[(by_start, 2, 2), (by_size, 1, 3), (by_time, 1, 4)],
+    );
+    assert_eq!(bases(&log), [4, 5]);
+}
+
+#[test]
 fn producers_outlive_their_records_r_log_30() {
     let (mut log, config) = (Log::new(), LogConfig { retention_bytes: 0, ..small(100) });
     append_at(&mut log, NOW, &sequenced(0, 0, &["x"]), &config).unwrap();

@@ -55,3 +55,20 @@ fn a_new_segment_ends_the_wait_whatever_fetch_min_bytes_says_r_repl_16() {
         assert_eq!(bytes(&bench.produce_to(0, 1)), Some(expected), "case F; a read stays in its segment");
     }
 }
+
+/// R-CONS-3: 73 bytes a batch.
+#[test]
+fn a_fetch_is_bounded_by_partition_and_in_all_but_its_first_batch_comes_whole_r_cons_3() {
+    let read = |max_bytes, partition_max_bytes, broker_max_bytes| {
+        let mut bench = bench_of(2);
+        Rc::make_mut(&mut bench.replicas.config).fetch_max_bytes = broker_max_bytes;
+        (0..6).for_each(|index| drop(bench.produce_to(index % 2, 1)));
+        bytes(&bench.fetch(request_for(1, partition_max_bytes).with_max_bytes(max_bytes)))
+    };
+    assert_eq!(read(1_000, 1_000, 1_000), Some(vec![219, 219]));
+    assert_eq!(read(1_000, 150, 1_000), Some(vec![146, 146]), "by partition");
+    assert_eq!(read(300, 1_000, 1_000), Some(vec![219, 73]), "in all");
+    assert_eq!(read(1_000, 1_000, 300), Some(vec![219, 73]), "in all, as the broker has it");
+    assert_eq!(read(1_000, 50, 1_000), Some(vec![73, 0]), "the first batch of all is read whatever its size");
+    assert_eq!(read(50, 1_000, 1_000), Some(vec![73, 0]));
+}
