@@ -1,12 +1,16 @@
 //! The last record of each key stays. EX-31, cases A12 and A13, and a run of vector 16.
 
+use std::ops::RangeInclusive;
+
 use glassbroker::kafka::event::{Event, PositionSource};
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::time::Time;
 use glassbroker::kafka::types::{BrokerId, Offset};
 use glassbroker::sim::{Command, WorldConfig};
+use serde_json::Value;
 
 use crate::dsl::{Cluster, cluster, cluster_with, config};
+use crate::live::run::{Live, at_ms, events};
 
 /// A compacted topic that rolls its segments after half a second.
 fn compacted(broker: &[(&str, &str)], pairs: &[(&str, &str)]) -> Cluster {
@@ -130,34 +134,72 @@ fn a_13_the_active_segment_keeps_what_a_closed_one_would_not() {
     assert_eq!(log.last_stable_offset(), Offset(3));
 }
 
+/// What `a=1 b=null at offsets 0 to 1` says was written, a tombstone as its key, and the offsets if they are told.
+fn written(result: &Value) -> (Vec<String>, Option<RangeInclusive<i64>>) {
+    let result = result.as_str().expect("a list");
+    let (records, offsets) = match result.split_once(" at offsets ") {
+        Some((records, offsets)) => (records, Some(offsets.split_once(" to ").expect("first to last"))),
+        None => (result, None),
+    };
+    let number = |text: &str| text.parse().expect("an offset");
+    let records = records.split(' ').map(|record| record.trim_end_matches("=null").to_owned()).collect();
+    (records, offsets.map(|(first, last)| number(first)..=number(last)))
+}
+
+/// What a read shows, each record as it is written: `(6, "roll=1")`.
+fn shown(result: &Value) -> Vec<(i64, String)> {
+    let records = result["records"].as_array().expect("records").iter();
+    let shown = |record: &Value| {
+        let value = record[2].as_str().map(|value| format!("={value}")).unwrap_or_default();
+        (record[0].as_i64().expect("an offset"), format!("{}{value}", record[1].as_str().expect("a key")))
+    };
+    records.map(shown).collect()
+}
+
+/// A recorded read ends when nothing more has come for about a second, and has its time from then: what it shows was so at
+/// its beginning.
+const READ_MS: i64 = 1_000;
+
+/// R-LOG-4, R-LOG-40 to 42.
 #[test]
 fn vector_16_compaction_tombstone() {
-    let broker = [("log.cleaner.backoff.ms", "500")];
-    let topic = [
-        ("delete.retention.ms", "4000"),
-        ("min.cleanable.dirty.ratio", "0.01"),
-        ("min.compaction.lag.ms", "0"),
-    ];
-    let mut c = compacted(&broker, &topic);
-    let keys = ["a=1", "b=1", "a=2", "c=1", "b", "a=3"];
-    keyed(&mut c, &[&keys[..], &["roll=1", "roll=2"]].concat());
-    let start_ms = c.now_ms() - 600;
-    let until = |c: &mut Cluster, at_ms: i64| c.run_ms(start_ms + at_ms - c.now_ms());
-    send_keyed(&mut c, &keys);
-    until(&mut c, 2_100);
-    send_keyed(&mut c, &["roll=1"]);
-    assert_eq!(c.records(1, "t-0"), "0 a=1, 1 b=1, 2 a=2, 3 c=1, 4 b, 5 a=3, 6 roll=1", "R-LOG-4");
-    for at_ms in [3_700, 5_800, 7_800, 16_000] {
-        until(&mut c, at_ms);
-        assert_eq!(c.records(1, "t-0"), "3 c=1, 4 b, 5 a=3, 6 roll=1", "at {at_ms} ms");
+    let run = events("compaction_tombstone");
+    let op = |event: &Value, name: &str| event["op"] == name;
+    let mut live = Live::new();
+    live.event(&run[0]);
+    // Nothing says when the record was sent for which the first segment is closed; the first read shows it.
+    let first_read = run.iter().find(|event| op(event, "read")).expect("a read");
+    let closing = shown(&first_read["result"]).pop().expect("records").1;
+    let sent = run.iter().filter(|event| op(event, "send")).flat_map(|event| written(&event["result"]).0);
+    let sent: Vec<String> = sent.chain([closing.clone()]).collect();
+    keyed(&mut live.c, &sent.iter().map(String::as_str).collect::<Vec<_>>());
+    let began_ms = live.c.now_ms() - at_ms(&run[1]);
+    for event in &run[1..] {
+        let took_ms = if op(event, "read") { READ_MS } else { 0 };
+        live.wait_until_ms(began_ms + at_ms(event) - took_ms);
+        let result = &event["result"];
+        if op(event, "send") {
+            let (records, offsets) = written(result);
+            send_keyed(&mut live.c, &records.iter().map(String::as_str).collect::<Vec<_>>());
+            let told = live.c.events().filter_map(|event| match event {
+                Event::BatchAcknowledged { base_offset, .. } => Some(base_offset.0),
+                _ => None,
+            });
+            let told: Vec<i64> = told.collect();
+            assert!(offsets.is_none_or(|offsets| offsets.eq(told.iter().copied())), "{event}: {told:?}");
+        } else if op(event, "read") {
+            if event == first_read {
+                send_keyed(&mut live.c, &[&closing]);
+            }
+            let expected: Vec<String> =
+                shown(result).iter().map(|(offset, record)| format!("{offset} {record}")).collect();
+            assert_eq!(live.c.records(1, "t-0"), expected.join(", "), "{event}");
+            let log = &live.c.partition(1, "t-0").expect("it leads").log;
+            assert_eq!(result["position"], log.high_watermark().0, "{event}");
+        } else {
+            live.event(event);
+        }
     }
-    until(&mut c, 17_000);
-    send_keyed(&mut c, &["roll=2"]);
-    assert_eq!(c.records(1, "t-0"), "3 c=1, 4 b, 5 a=3, 6 roll=1, 7 roll=2");
-    until(&mut c, 20_100);
-    assert_eq!(c.records(1, "t-0"), "3 c=1, 5 a=3, 6 roll=1, 7 roll=2", "R-LOG-42");
-    let log = &c.partition(1, "t-0").expect("it leads").log;
-    assert_eq!((log.log_start_offset(), log.high_watermark()), (Offset(0), Offset(8)), "earliest 0, end 8");
 }
 
 #[test]

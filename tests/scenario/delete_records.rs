@@ -1,11 +1,16 @@
 //! Somebody asks for records to be deleted (R-LOG-37), and a run of vector 16.
 
+use std::collections::BTreeMap;
+
 use glassbroker::kafka::event::{Event, LogStartReason, PositionSource};
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::types::{BrokerId, Offset};
 use glassbroker::sim::Command;
+use serde_json::{Value, json};
 
 use crate::dsl::{Cluster, cluster, tp};
+use crate::live::run::{Live, at_ms, error_of, events, text};
+use crate::live::{callbacks, received};
 
 const LOOSE: &[(&str, &str)] = &[("acks", "1"), ("enable.idempotence", "false")];
 
@@ -112,48 +117,88 @@ fn the_administrator_looks_for_the_leader_again_when_it_has_moved() {
     assert!(c.world.broker(BrokerId(1)).is_none());
 }
 
+/// Starts a member of group g that commits only if its program says so.
+fn reader(c: &mut Cluster, name: &str, reset: &str, program: &[&str]) {
+    let pairs =
+        [("auto.offset.reset", reset), ("enable.auto.commit", "false"), ("metadata.max.age.ms", "2000")];
+    c.consumer(name, "g", &["t"], program, &pairs);
+}
+
+fn close(c: &mut Cluster, name: &str) {
+    c.give(Command::Close(name.into()));
+    c.run_ms(1_000);
+}
+
+/// Sends the recorded records. The commit at an offset in their midst is made when there are so many: a consumer commits
+/// where it stands.
+fn send_and_commit(live: &mut Live, sent: &[Value], committed: i64) {
+    let (before, after) = sent.split_at(committed as usize);
+    live.new_producer(&json!({}));
+    live.send(&json!(before));
+    reader(&mut live.c, "first", "earliest", &["poll", "commit"]);
+    live.c.until_event(
+        "the offset is committed",
+        20_000,
+        |event| matches!(event, Event::CommitConfirmed { offsets, .. } if offsets[0].1 == Offset(committed)),
+    );
+    close(&mut live.c, "first");
+    live.send(&json!(after));
+}
+
+/// R-CONS-13. Each part of the run begins a recorded time after the one before.
 #[test]
 fn vector_16_reset_after_delete() {
-    let mut c = cluster(3).topic("t", 1, 3, &[]);
-    c.producer("p", "t", "100/s", LOOSE);
-    c.send("p", 2);
-    let reader = |c: &mut Cluster, name: &str, reset: &str| {
-        let pairs = [("auto.offset.reset", reset), ("enable.auto.commit", "false")];
-        c.consumer(name, "g", &["t"], &["poll"], &pairs);
-    };
-    let pairs = [("auto.offset.reset", "earliest"), ("enable.auto.commit", "false")];
-    c.consumer("first", "g", &["t"], &["poll", "commit"], &pairs);
-    c.until_event(
-        "offset 2 is committed",
-        20_000,
-        |event| matches!(event, Event::CommitConfirmed { offsets, .. } if offsets[0].1 == Offset(2)),
-    );
-    c.give(Command::Close("first".into()));
-    c.run_ms(1_000);
-    c.send("p", 10);
-    c.run_ms(1_000);
-    delete(&mut c, "t-0", Some(8));
-    assert_eq!(ended(&mut c, 2_000), Ok(()));
-    assert!(c.extents("t-0").starts_with("1:8..12"), "earliest 8, high watermark 12");
-    let polled = |event: &Event, name: &str| match event {
-        Event::Polled { client, from, to, .. } if client.as_str() == name => Some((from.0, to.0)),
-        _ => None,
-    };
-    let set_to = |event: &Event, offset: i64, from: PositionSource| matches!(event, Event::PositionSet { offset: at, source, .. } if at.0 == offset && *source == from);
-    reader(&mut c, "earliest", "earliest");
-    c.until_event("it starts at 2", 60_000, |event| set_to(event, 2, PositionSource::Committed));
-    c.until_event("2 is out of range", 2_000, |event| matches!(event, Event::PositionOutOfRange { .. }));
-    c.until_event("it reads 8 to 11", 2_000, |event| polled(event, "earliest") == Some((8, 12)));
-    c.give(Command::Close("earliest".into()));
-    c.run_ms(1_000);
-    reader(&mut c, "latest", "latest");
-    c.until_event("it goes to the end", 20_000, |event| set_to(event, 12, PositionSource::Latest));
-    c.send("p", 1);
-    c.until_event("it reads 12", 5_000, |event| polled(event, "latest") == Some((12, 13)));
-    c.give(Command::Close("latest".into()));
-    c.run_ms(1_000);
-    reader(&mut c, "none", "none");
-    c.until_event("it fails", 20_000, |event| {
-        matches!(event, Event::ClientFailed { client, error: ErrorCode::OffsetOutOfRange } if client.as_str() == "none")
+    let run = events("reset_after_delete");
+    let [create, send, commit, rest @ ..] = &run[..] else { panic!("another run: {run:?}") };
+    let committed = commit["result"].as_i64().expect("an offset");
+    let mut live = Live::new();
+    live.event(create);
+    send_and_commit(&mut live, send["result"].as_array().expect("records"), committed);
+    let mut called: BTreeMap<String, Vec<(String, Vec<i32>)>> = BTreeMap::new();
+    let mut before_ms = at_ms(commit);
+    for event in rest {
+        live.c.run_ms(at_ms(event) - before_ms);
+        before_ms = at_ms(event);
+        let (op, args, result) = (text(&event["op"]), &event["args"], &event["result"]);
+        let client = text(&args["client"]);
+        match op.as_str() {
+            "delete_records" => {
+                delete(&mut live.c, "t-0", args["before"].as_i64());
+                assert_eq!(ended(&mut live.c, 2_000), Ok(()));
+            }
+            "start_consumer" => {
+                let reset = args["auto.offset.reset"].as_str().unwrap_or("earliest");
+                reader(&mut live.c, &client, reset, &["poll"]);
+            }
+            "assigned" | "revoked" => {
+                if op == "revoked" && live.c.world.consumer(&client.as_str().into()).is_some() {
+                    live.c.give(Command::Close(client.as_str().into()));
+                }
+                let called = called.entry(client.clone()).or_default();
+                called.push((op, serde_json::from_value(result.clone()).expect("partitions")));
+                live.c.until("the callback", 10_000, |c| callbacks(c, &client).starts_with(called));
+            }
+            "received" => live.c.until(&format!("{event}"), 2_000, |c| received(c, &client) == *result),
+            "closed" => live.c.run_ms(1_000),
+            "consumer_failed" => {
+                let expected = error_of(&text(result));
+                live.c.until("it fails", 2_000, |c| {
+                    c.events().any(|event| {
+                        matches!(event, Event::ClientFailed { client: name, error }
+                            if name.as_str() == client && *error == expected)
+                    })
+                });
+            }
+            // The driver waits for what the next events say.
+            "wait_until" => {}
+            _ => live.event(event),
+        }
+    }
+    for (client, called) in &called {
+        assert_eq!(callbacks(&live.c, client), *called, "{client}, and nothing else");
+    }
+    let from_committed = live.c.events().filter(|event| {
+        matches!(event, Event::PositionSet { offset, source: PositionSource::Committed, .. } if offset.0 == committed)
     });
+    assert_eq!(from_committed.count(), 3, "each began at the committed offset\n{}", live.c.report());
 }

@@ -3,8 +3,10 @@
 use glassbroker::kafka::event::{Event, LogStartReason};
 use glassbroker::kafka::types::{BrokerId, Offset};
 use glassbroker::sim::{Command, Target, WorldConfig};
+use serde_json::json;
 
 use crate::dsl::{Cluster, cluster, cluster_with, config, tp};
+use crate::live::run::{Live, events};
 
 /// Three brokers that look at their logs every second from the thirtieth on, and a topic with one partition.
 fn every_second(pairs: &[(&str, &str)]) -> Cluster {
@@ -83,35 +85,20 @@ fn a_partition_under_its_minimum_of_replicas_deletes_nothing_above_the_high_wate
     assert_eq!(c.extents("t-0"), "1:3..3 [3] 2:3..3 [3]", "committed, and then deleted");
 }
 
+/// R-LOG-9, R-LOG-35: whole segments go, the last one too.
 #[test]
 fn vector_16_retention_by_time() {
-    let mut c = every_second(&[("retention.ms", "3000"), ("segment.ms", "1000")]);
-    c.run_ms(32_000 - c.now_ms());
-    let start_ms = c.now_ms();
-    let until = |c: &mut Cluster, at_ms: i64| c.run_ms(start_ms + at_ms - c.now_ms());
-    c.producer("a", "t", "1000/s", &[("acks", "all")]);
-    until(&mut c, 700);
-    c.send("a", 3);
-    until(&mut c, 1_000);
-    assert_eq!(c.extents("t-0").split(" [").next(), Some("1:0..3"));
-    until(&mut c, 2_800);
-    c.send("a", 2);
-    until(&mut c, 3_000);
-    assert!(c.extents("t-0").starts_with("1:0..5 [0 3]"), "R-LOG-9: {}", c.extents("t-0"));
-    until(&mut c, 5_300);
-    assert_eq!(
-        c.extents("t-0"),
-        "1:3..5 [3] 2:3..5 [3] 3:3..5 [3]",
-        "R-LOG-35: earliest 3, high watermark 5"
-    );
-    until(&mut c, 9_300);
-    assert_eq!(c.extents("t-0"), "1:5..5 [5] 2:5..5 [5] 3:5..5 [5]", "earliest 5, high watermark 5");
-    let log = &c.partition(1, "t-0").expect("it leads").log;
-    let read = |from: i64| log.read(Offset(from), log.high_watermark(), 1_000, true);
-    assert_eq!(read(5).expect("it is the end").records.len(), 0, "a read from 5 finds nothing");
-    assert_eq!(read(0).expect_err("it is below the start").name(), "OFFSET_OUT_OF_RANGE");
-    let reasons: Vec<_> = starts_moved(&c).into_iter().filter(|moved| moved.1).map(|moved| moved.4).collect();
-    assert_eq!(reasons, [LogStartReason::Time { retention_ms: 3_000 }; 2]);
+    let run = events("retention_by_time");
+    let mut live = Live::new();
+    // The recorded brokers had run for longer than the thirty seconds after which they look for the first time.
+    live.wait_until_ms(32_000);
+    live.event(&run[0]);
+    live.new_producer(&json!({}));
+    live.play_in_time(&run[1..]);
+    assert_eq!(live.c.extents("t-0"), "1:5..5 [5] 2:5..5 [5] 3:5..5 [5]", "followers too");
+    let reason = LogStartReason::Time { retention_ms: 3_000 };
+    let moved: Vec<_> = starts_moved(&live.c).into_iter().filter(|moved| moved.1).collect();
+    assert_eq!(moved, [(1, true, 0, 3, reason), (1, true, 3, 5, reason)]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The runs of `16_live_scenarios.json` that concern acks, in-sync sets, elections, eligible leader replicas and topics:
+//! The runs of `16_live_scenarios.json` that concern acks, in-sync sets, elections, eligible leader replicas, topics and logs:
 //! real clients, three brokers and three controllers of Kafka 4.3.1, lived again event by event in the recorded order.
 //!
 //! | what | compared |
@@ -6,20 +6,21 @@
 //! | send | the offset or the error of each record; how long it took where that was recorded |
 //! | describe, wait_until | leader, in-sync, eligible and last known leaders, reached within a time of the recorded order |
 //! | list_offsets | log start, high watermark and last stable offset at the leader, or that there is none |
-//! | read | offset and identity of every record below the high watermark; our keys and values are not the recorded ones |
+//! | read | offset and identity of every record below the high watermark, or the error; our keys and values are not the recorded ones, but for compaction, where they are |
+//! | received | the offsets that poll() returned, by partition |
+//! | consumer_failed | the error |
 //! | callbacks of consumers | which partitions, in their order |
 //!
 //! `acks1_leader_killed`, `acks_all_leader_killed`, `min_isr_refusal`, `isr_shrink_paused`, `isr_shrink_killed`,
 //! `isr_idle_paused`, `leader_killed_failover`, `leader_stopped_cleanly`, `unclean_truncation`, `clean_only`,
 //! `elr_recovery_clean` with `elr_recovery`, `elr_killed`, `partition_increase_earliest` and `idempotent_retry_failover`
-//! are compared here. Left out: consumers' commits and rebalances (`crash_before_commit`, `auto_commit_loop`,
+//! are compared here, `retention_by_time`, `compaction_tombstone` and `reset_after_delete` in `retention`, `compaction` and
+//! `delete_records`. Left out: consumers' commits and rebalances (`crash_before_commit`, `auto_commit_loop`,
 //! `auto_commit_handoff`, `max_poll_interval_classic`, `static_restart`, `dynamic_restart`, `static_duplicate`,
 //! `eager_join`, `cooperative_join`, `kip848_join`, `classic_to_kip848`), which belong to groups; transactions
-//! (`read_committed`, `transaction_timeout`, `zombie_fencing`, `send_offsets`), which clients do not have. Retention,
-//! compaction and deleted records (`retention_by_time`, `compaction_tombstone`, `reset_after_delete`) are lived in
-//! `retention`, `compaction` and `delete_records`, step by step without the recording.
+//! (`read_committed`, `transaction_timeout`, `zombie_fencing`, `send_offsets`), which clients do not have.
 
-mod run;
+pub mod run;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -140,13 +141,17 @@ fn number(value: &str) -> i64 {
     value.split_once('#').and_then(|(_, number)| number.parse().ok()).expect("a number")
 }
 
-/// The callbacks of consumer A and what it received, as the recording has them.
-fn callbacks(c: &Cluster) -> Vec<(String, Vec<i32>)> {
+/// A consumer's callbacks, as the recording has them.
+pub fn callbacks(c: &Cluster, name: &str) -> Vec<(String, Vec<i32>)> {
     let numbers =
         |partitions: &[TopicPartition]| -> Vec<i32> { partitions.iter().map(|tp| tp.partition).collect() };
     let call = |event: &Event| match event {
-        Event::PartitionsAssigned { partitions, .. } => Some(("assigned".to_owned(), numbers(partitions))),
-        Event::PartitionsRevoked { partitions, .. } => Some(("revoked".to_owned(), numbers(partitions))),
+        Event::PartitionsAssigned { client, partitions, .. } if client.as_str() == name => {
+            Some(("assigned".to_owned(), numbers(partitions)))
+        }
+        Event::PartitionsRevoked { client, partitions, .. } if client.as_str() == name => {
+            Some(("revoked".to_owned(), numbers(partitions)))
+        }
         _ => None,
     };
     c.events().filter_map(call).collect()
@@ -176,7 +181,7 @@ fn a_consumer_reads_what_was_written_to_a_new_partition_before_it_noticed() {
             }
             "assigned" | "revoked" => {
                 called.push((op, serde_json::from_value(result.clone()).expect("partitions")));
-                live.c.until("the callback", 10_000, |c| callbacks(c).starts_with(&called));
+                live.c.until("the callback", 10_000, |c| callbacks(c, "A").starts_with(&called));
             }
             "send" => {
                 let configs = [("linger.ms", "0"), ("metadata.max.age.ms", "2000")];
@@ -189,7 +194,7 @@ fn a_consumer_reads_what_was_written_to_a_new_partition_before_it_noticed() {
             }
             "received" => {
                 live.c.run_ms(1_000);
-                assert_eq!(received(&live.c), *result, "{}", live.c.report());
+                assert_eq!(received(&live.c, "A"), *result, "{}", live.c.report());
                 live.c.give(Command::Close("A".into()));
             }
             "wait_until" | "closed" => live.c.run_ms(100),
@@ -198,11 +203,13 @@ fn a_consumer_reads_what_was_written_to_a_new_partition_before_it_noticed() {
     }
 }
 
-/// `{"0": [0, 1], "1": [0]}`: the offsets that poll() returned, by partition.
-fn received(c: &Cluster) -> Value {
+/// `{"0": [0, 1], "1": [0]}`: the offsets that poll() returned to a consumer, by partition.
+pub fn received(c: &Cluster, name: &str) -> Value {
     let mut found: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for event in c.events() {
-        if let Event::Polled { tp, from, to, .. } = event {
+        if let Event::Polled { client, tp, from, to, .. } = event
+            && client.as_str() == name
+        {
             found.entry(tp.partition.to_string()).or_default().extend(from.0..to.0);
         }
     }

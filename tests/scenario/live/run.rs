@@ -14,12 +14,14 @@ use serde_json::{Value, json};
 use crate::dsl::{Cluster, config, ids, quorum, tp};
 
 /// The recorded server configs that have an effect here.
-const SERVER_CONFIGS: [&str; 6] = [
+const SERVER_CONFIGS: [&str; 8] = [
     "broker.session.timeout.ms",
     "broker.heartbeat.interval.ms",
     "replica.lag.time.max.ms",
     "offsets.topic.num.partitions",
     "group.initial.rebalance.delay.ms",
+    "log.retention.check.interval.ms",
+    "log.cleaner.backoff.ms",
     "auto.leader.rebalance.enable",
 ];
 
@@ -39,6 +41,11 @@ pub fn text(value: &Value) -> String {
 
 pub fn pairs(object: &Value) -> BTreeMap<String, String> {
     object.as_object().expect("configs").iter().map(|(key, value)| (key.clone(), text(value))).collect()
+}
+
+/// When an event was recorded, since the run's start.
+pub fn at_ms(event: &Value) -> i64 {
+    (event["at_s"].as_f64().expect("a time") * 1_000.0) as i64
 }
 
 /// How long something may take that Kafka needed `took_s` for: the phases of timers differ.
@@ -69,6 +76,21 @@ impl Live {
         for event in events {
             self.event(event);
         }
+    }
+
+    /// Each event as long after the first as it was recorded; the first happens now.
+    pub fn play_in_time(&mut self, events: &[Value]) {
+        let began_ms = self.c.now_ms() - at_ms(&events[0]);
+        for event in events {
+            self.wait_until_ms(began_ms + at_ms(event));
+            self.event(event);
+        }
+    }
+
+    /// What came before may have taken longer.
+    pub fn wait_until_ms(&mut self, at_ms: i64) {
+        let wait_ms = at_ms - self.c.now_ms();
+        self.c.run_ms(wait_ms.max(0));
     }
 
     pub fn event(&mut self, event: &Value) {
@@ -112,7 +134,7 @@ impl Live {
         assert!(self.registration().0 == replicas[0], "{}", self.c.report());
     }
 
-    fn new_producer(&mut self, args: &Value) {
+    pub fn new_producer(&mut self, args: &Value) {
         let defaults = [("linger.ms", "0"), ("metadata.max.age.ms", "2000")];
         let mut given = config(&defaults);
         given.extend(pairs(args));
@@ -263,6 +285,10 @@ impl Live {
         self.c.run_ms(1_000);
         let log = &self.c.partition(self.registration().0, "t-0").expect("a leader").log;
         let (from, end) = (args["from"].as_i64().expect("an offset"), log.high_watermark());
+        if let Some(error) = result["error"].as_str() {
+            let refused = log.read(Offset(from), end, 1_000, true).map(|_| ());
+            return assert_eq!(refused, Err(error_of(error)), "{}", self.c.report());
+        }
         assert_eq!(result["position"], end.0, "{}", self.c.report());
         let records = log.records_between(Offset(from), end).expect("sound batches");
         let found: Vec<Value> = records
@@ -287,10 +313,11 @@ fn brokers(args: &Value) -> Vec<i32> {
     nodes.map(|node| text(node).trim_start_matches('b').parse().expect("a broker")).collect()
 }
 
-fn error_of(exception: &str) -> ErrorCode {
+pub fn error_of(exception: &str) -> ErrorCode {
     match exception.split(':').next() {
         Some("TimeoutException") => ErrorCode::RequestTimedOut,
         Some("NotEnoughReplicasException") => ErrorCode::NotEnoughReplicas,
+        Some("OffsetOutOfRangeException") => ErrorCode::OffsetOutOfRange,
         other => panic!("an error that this test does not know: {other:?}"),
     }
 }
