@@ -3,7 +3,8 @@
 //! Mirrors `UnifiedLog.flush`, `LocalLog` and `LogLoader`. A process that dies leaves the page cache to the system, which
 //! writes it out; when the power fails it is gone. Here nothing but a flush brings data to the disk.
 //!
-//! **Invariant:** `recovery_point <= flushed <= log_end_offset`; the recovery point is what the broker knows of it.
+//! **Invariant:** neither the recovery point nor what was flushed is past the log end. The recovery point is what the
+//! broker knows: it is behind after an unclean stop, and ahead of the disk where the log start has passed it.
 
 use super::Log;
 use super::config::LogConfig;
@@ -16,7 +17,7 @@ use crate::kafka::types::Offset;
 pub(super) struct Flushed {
     /// Below it everything outlives a power failure.
     pub(super) to: Offset,
-    /// Where recovery after an unclean stop begins. After such a stop it is behind `to`.
+    /// Where recovery after an unclean stop begins.
     pub(super) recovery_point: Offset,
     pub(super) at: Time,
 }
@@ -32,9 +33,9 @@ impl Flushed {
         self.recovery_point = self.recovery_point.min(end);
     }
 
-    /// The log begins later than before (R-LOG-30).
+    /// The log begins later than before (R-LOG-30). What lies below is not read again, and nothing was written
+    /// (`UnifiedLog.updateLogStartOffset`).
     pub(super) fn raise(&mut self, start: Offset) {
-        self.to = self.to.max(start);
         self.recovery_point = self.recovery_point.max(start);
     }
 }
@@ -88,7 +89,9 @@ impl Log {
 
     /// The power fails: what was not flushed is gone. How many offsets that is.
     pub fn lose_unflushed(&mut self, now: Time) -> i64 {
-        let (end, lost) = (self.flushed.to, self.log_end_offset - self.flushed.to);
+        // The first segment may begin behind what was flushed: the ones before it were deleted unflushed.
+        let end = self.flushed.to.max(self.segments.first_base_offset());
+        let lost = self.log_end_offset - end;
         if lost > 0 {
             self.cut(now, end);
             self.leader_epochs.truncate_from_end(end);

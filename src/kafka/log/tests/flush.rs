@@ -60,7 +60,37 @@ fn a_truncation_takes_the_positions_back_and_a_later_start_raises_them_r_log_30_
     let mut log = filled(&config, 6);
     log.maybe_increment_high_watermark(Offset(6));
     log.maybe_increment_log_start_offset(Offset(3));
-    assert_eq!(positions(&log), (3, 3, 6), "R-LOG-30");
+    assert_eq!(positions(&log), (3, 0, 6), "R-LOG-30: nothing was written");
+}
+
+#[test]
+fn what_was_deleted_before_a_flush_does_not_live_again_after_a_power_failure_r_log_30() {
+    let config = LogConfig::default();
+    let mut log = filled(&config, 6);
+    log.maybe_increment_high_watermark(Offset(6));
+    log.maybe_increment_log_start_offset(Offset(3));
+    assert_eq!(log.lose_unflushed(NOW), 6, "what was deleted is not on the disk either");
+    let load = |log_start: i64| {
+        let mut log = log.clone();
+        log.load(NOW, Checkpointed { log_start: Offset(log_start), ..Checkpointed::default() }, &config);
+        (log.log_start_offset().0, positions(&log), log.batch_count())
+    };
+    assert_eq!(load(0), (0, (0, 0, 0), 0), "the log start was not noted");
+    assert_eq!(load(3), (3, (3, 3, 3), 0), "a log that ends before its noted start begins anew there");
+}
+
+#[test]
+fn a_power_failure_leaves_an_empty_segment_of_a_log_whose_others_were_deleted_unflushed_r_log_31() {
+    let config = LogConfig::default();
+    let mut log = filled(&config, 6);
+    log.maybe_increment_high_watermark(Offset(6));
+    log.maybe_increment_log_start_offset(Offset(6));
+    log.roll_active(NOW);
+    assert_eq!(positions(&log), (6, 0, 6), "a roll flushes what is behind the recovery point");
+    log.delete_old_segments(NOW, &config);
+    extend(&mut log, &config, 1);
+    assert_eq!(log.lose_unflushed(NOW), 1);
+    assert_eq!((log.log_start_offset(), log.log_end_offset(), log.batch_count()), (Offset(6), Offset(6), 0));
 }
 
 #[test]
