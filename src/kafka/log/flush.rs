@@ -64,9 +64,15 @@ impl Log {
         self.flushed.recovery_point
     }
 
-    /// Writes everything to the disk.
+    /// Writes what is behind the recovery point to the disk.
     pub fn flush(&mut self, now: Time) {
         self.flush_to(self.log_end_offset, now);
+    }
+
+    /// Writes everything to the disk, wherever the recovery point is, as a log is about to be closed
+    /// (`UnifiedLog.flush(true)`).
+    pub fn flush_all(&mut self, now: Time) {
+        self.flushed = Flushed::new(self.log_end_offset, now);
     }
 
     pub(super) fn flush_to(&mut self, offset: Offset, now: Time) {

@@ -311,12 +311,10 @@ impl ReplicaManager {
         step: &mut Step<'_>,
     ) {
         let broker = self.me;
-        let Some(partition) = self.edit(tp) else { return };
-        let from = partition.log.log_end_offset();
-        let to = partition.log.truncation_point(diverging, fetch_offset);
-        partition.log.truncate_to(step.now, to, &partition.config.log);
-        let log = partition.log.clone();
-        self.cleaner.on_truncated(tp, &log);
+        let Some(log) = self.partitions.get(tp).map(|partition| &partition.log) else { return };
+        let from = log.log_end_offset();
+        let to = log.truncation_point(diverging, fetch_offset);
+        self.truncate_log(tp, to, step.now);
         let reason = TruncationReason::DivergingEpoch { epoch: diverging.0, end_offset: diverging.1 };
         step.fx.event(Event::Truncated { broker, tp: tp.clone(), from, to, reason });
     }

@@ -44,6 +44,31 @@ impl ReplicaManager {
         self.checkpoints.recovery_points = points.collect();
     }
 
+    /// Cuts a log where it has to end (R-LOG-51), and notes that less of it is on the disk now. Whether it became shorter.
+    pub(super) fn truncate_log(&mut self, tp: &TopicPartition, to: Offset, now: Time) -> bool {
+        let Some(partition) = self.edit(tp) else { return false };
+        let config = partition.config.clone();
+        let is_shorter = partition.log.truncate_to(now, to, &config.log);
+        if is_shorter {
+            self.on_truncated(tp);
+        }
+        is_shorter
+    }
+
+    /// Drops everything of a log, which then begins where it is told (R-REPL-37).
+    pub(super) fn truncate_log_fully(&mut self, tp: &TopicPartition, start: Offset, now: Time) {
+        let Some(partition) = self.edit(tp) else { return };
+        partition.log.truncate_fully_and_start_at(now, start);
+        self.on_truncated(tp);
+    }
+
+    fn on_truncated(&mut self, tp: &TopicPartition) {
+        if let Some(partition) = self.partitions.get(tp) {
+            self.cleaner.on_truncated(tp, &partition.log);
+        }
+        self.checkpoint_recovery_points();
+    }
+
     /// Notes where the logs begin that begin within a segment.
     pub fn checkpoint_log_starts(&mut self) {
         let starts = self.partitions.values().filter_map(|partition| {
@@ -57,7 +82,7 @@ impl ReplicaManager {
     /// Everything is written to the disk, as the broker is about to end in order.
     pub fn close_logs(&mut self, now: Time) {
         for partition in self.partitions.values_mut() {
-            Rc::make_mut(partition).log.flush(now);
+            Rc::make_mut(partition).log.flush_all(now);
         }
         self.checkpoint();
         self.checkpoint_recovery_points();

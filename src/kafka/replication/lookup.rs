@@ -94,14 +94,13 @@ impl ReplicaManager {
     /// A leader that has less was elected uncleanly: what it does not have goes.
     fn meet_end(&mut self, leader: BrokerId, tp: &TopicPartition, to: Offset, step: &mut Step<'_>) {
         let broker = self.me;
-        let Some(partition) = self.edit(tp) else { return };
-        let from = partition.log.log_end_offset();
+        let Some(from) = self.partitions.get(tp).map(|partition| partition.log.log_end_offset()) else {
+            return;
+        };
         if to >= from {
             return self.look_up(leader, tp, Bound::Start);
         }
-        partition.log.truncate_to(step.now, to, &partition.config.log);
-        let log = partition.log.clone();
-        self.cleaner.on_truncated(tp, &log);
+        self.truncate_log(tp, to, step.now);
         let (tp, reason) = (tp.clone(), TruncationReason::OutOfRange);
         step.fx.event(Event::Truncated { broker, tp, from, to, reason });
     }
@@ -110,14 +109,12 @@ impl ReplicaManager {
     /// does.
     fn meet_start(&mut self, tp: &TopicPartition, to: Offset, step: &mut Step<'_>) {
         let broker = self.me;
-        let Some(partition) = self.edit(tp) else { return };
-        if to <= partition.log.log_end_offset() {
+        let Some(log) = self.partitions.get(tp).map(|partition| &partition.log) else { return };
+        if to <= log.log_end_offset() {
             return;
         }
-        let from = partition.log.log_start_offset();
-        partition.log.truncate_fully_and_start_at(step.now, to);
-        let log = partition.log.clone();
-        self.cleaner.on_truncated(tp, &log);
+        let from = log.log_start_offset();
+        self.truncate_log_fully(tp, to, step.now);
         let (tp, reason) = (tp.clone(), LogStartReason::Leader);
         step.fx.event(Event::LogStartMoved { broker, tp, leader: false, from, to, reason });
     }

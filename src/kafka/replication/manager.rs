@@ -261,9 +261,7 @@ impl ReplicaManager {
         let Role::Follower { leader } = partition.role else { return };
         if partition.log.leader_epochs().is_empty() {
             let (from, to) = (partition.log.log_end_offset(), partition.log.high_watermark());
-            if partition.log.truncate_to(step.now, to, &partition.config.log) {
-                let log = partition.log.clone();
-                self.cleaner.on_truncated(tp, &log);
+            if self.truncate_log(tp, to, step.now) {
                 let reason = TruncationReason::NoEpochKnown;
                 step.fx.event(Event::Truncated { broker, tp: tp.clone(), from, to, reason });
             }

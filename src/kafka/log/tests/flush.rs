@@ -137,6 +137,17 @@ fn a_start_after_an_unclean_stop_goes_by_the_checkpoints() {
 }
 
 #[test]
+fn an_orderly_stop_flushes_what_the_recovery_point_says_is_flushed_already() {
+    let config = LogConfig::default();
+    let mut log = filled(&config, 10);
+    log.load(NOW, Checkpointed { recovery_point: Offset(10), ..Checkpointed::default() }, &config);
+    log.flush(NOW);
+    assert_eq!(positions(&log), (10, 0, 10), "R-LOG-14: there is nothing behind the recovery point");
+    log.flush_all(NOW);
+    assert_eq!((positions(&log), log.lose_unflushed(NOW)), ((10, 10, 10), 0), "UnifiedLog.flush(true)");
+}
+
+#[test]
 fn after_a_start_only_the_last_batch_of_a_producer_is_recognised_r_prod_28() {
     let mut log = Log::new();
     for sequence in 0..3 {

@@ -5,7 +5,7 @@ use kafka_protocol::messages::FetchResponse;
 use super::*;
 use crate::kafka::event::Event;
 use crate::kafka::log::{Log, LogConfig, Origin};
-use crate::kafka::replication::LogDirectory;
+use crate::kafka::replication::{LogDirectory, Lost};
 
 const LEADER: BrokerId = BrokerId(1);
 const FOLLOWER: BrokerId = BrokerId(2);
@@ -26,10 +26,16 @@ fn log(epochs: &[(i32, i64)], end: i64) -> Log {
 
 /// Broker 1, which leads t-0 in epoch 4, or broker 2, which follows it.
 fn broker(me: BrokerId, log: Log) -> Bench {
-    let mut bench = bench();
     let mut disk = LogDirectory::default();
     disk.logs.insert(tp(), (topic_id(), log));
+    started(me, disk, true)
+}
+
+/// A broker that finds this on its disk.
+fn started(me: BrokerId, disk: LogDirectory, clean: bool) -> Bench {
+    let mut bench = bench();
     bench.replicas = ReplicaManager::new(me, Rc::default(), disk, Random::stream(1, "sessions"));
+    bench.step(|replicas, step| replicas.load_logs(clean, step));
     bench.step(|replicas, step| {
         let mut registration = (**step.image.partition(&tp()).expect("replayed")).clone();
         registration.leader_epoch = LeaderEpoch(4);
@@ -76,6 +82,40 @@ fn ex_7_two_steps_bring_two_histories_together_r_repl_36() {
     assert_eq!(exchange(&mut leader, &mut follower), (18, None), "now they agree, and data flows");
     assert_eq!((follower.end(), epochs(&follower)), (leader.end(), epochs(&leader)));
     assert_eq!(exchange(&mut leader, &mut follower), (40, None));
+}
+
+#[test]
+fn a_truncation_is_noted_and_an_orderly_stop_flushes_what_came_after_it_r_log_51() {
+    let mut leader = broker(LEADER, log(&[(1, 0), (3, 4)], 10));
+    let mut follower = broker(FOLLOWER, log(&[(1, 0), (2, 4)], 10));
+    follower.replicas.close_logs(Time::ZERO);
+    let noted = |disk: &LogDirectory| disk.checkpoints.recovery_points[&tp()];
+    let disk = follower.replicas.into_disk();
+    assert_eq!(noted(&disk), Offset(10));
+    let mut follower = started(FOLLOWER, disk, true);
+    assert_eq!(exchange(&mut leader, &mut follower), (10, Some(4)));
+    assert_eq!(noted(&follower.replicas.clone().into_disk()), Offset(4), "LogManager.truncateTo");
+    assert_eq!(exchange(&mut leader, &mut follower), (4, None));
+    let killed = follower.replicas.into_disk();
+    let log = &killed.logs[&tp()].1;
+    assert_eq!((log.flushed(), log.log_end_offset()), (Offset(4), Offset(10)));
+    let mut follower = started(FOLLOWER, killed, false);
+    assert_eq!(follower.replicas.partition(&tp()).expect("applied").log.recovery_point(), Offset(4));
+    follower.replicas.close_logs(Time::ZERO);
+    let mut disk = follower.replicas.into_disk();
+    assert_eq!(disk.lose_unflushed(Time::ZERO), Lost::default());
+    assert_eq!(disk.logs[&tp()].1.log_end_offset(), Offset(10));
+}
+
+#[test]
+fn a_log_that_begins_anew_is_noted_too_r_repl_37() {
+    let mut follower = broker(FOLLOWER, log(&[(1, 0)], 10));
+    follower.replicas.close_logs(Time::ZERO);
+    follower.replicas.truncate_log_fully(&tp(), Offset(7), Time::ZERO);
+    assert_eq!(follower.replicas.checkpoints.recovery_points[&tp()], Offset(7));
+    assert!(!follower.replicas.truncate_log(&tp(), Offset(7), Time::ZERO), "it ends there");
+    assert!(follower.replicas.truncate_log(&tp(), Offset(5), Time::ZERO));
+    assert_eq!(follower.replicas.checkpoints.recovery_points[&tp()], Offset(5));
 }
 
 #[test]
