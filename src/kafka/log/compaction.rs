@@ -24,9 +24,10 @@ pub struct Cleanable {
     pub bound: Offset,
     /// The base of the segment that holds `bound`: whole segments are cleaned.
     pub first_uncleanable_offset: Offset,
-    /// Of the segments that were cleaned before.
+    /// Of the segments that begin below the first dirty offset (`LogToClean`).
     pub clean_bytes: i64,
-    /// Of the others up to `first_uncleanable_offset`.
+    /// Of the segments from the one that holds the first dirty offset up to `first_uncleanable_offset`
+    /// (`calculateCleanableBytes`).
     pub cleanable_bytes: i64,
     /// The first timestamp of the oldest segment that was not cleaned.
     pub oldest_dirty_ms: Option<i64>,
@@ -180,17 +181,17 @@ impl Log {
         let bound = self.last_stable_offset().min(active).min(young).max(first_dirty_offset);
         let holder = self.segments.floor(bound).map(|(segment, _)| segment.base_offset());
         let first_uncleanable_offset = holder.unwrap_or(active);
-        let bytes_between = |from: Offset, to: Offset| {
-            let within = |segment: &&Segment| segment.base_offset() >= from && segment.base_offset() < to;
-            self.segments.iter().filter(within).map(Segment::size_bytes).sum()
-        };
-        let dirty_from = first_dirty_offset.min(first_uncleanable_offset);
+        let below = |segment: &&Segment, to: Offset| segment.base_offset() < to;
+        let clean = self.segments.iter().take_while(|segment| below(segment, first_dirty_offset));
+        // The segment that holds the first dirty offset is the last of these too: it counts in both sums.
+        let dirty = self.segments.from(first_dirty_offset);
+        let dirty = dirty.take_while(|segment| below(segment, first_uncleanable_offset));
         Cleanable {
             first_dirty_offset,
             bound,
             first_uncleanable_offset,
-            clean_bytes: bytes_between(Offset::ZERO, dirty_from),
-            cleanable_bytes: bytes_between(dirty_from, first_uncleanable_offset),
+            clean_bytes: clean.map(Segment::size_bytes).sum(),
+            cleanable_bytes: dirty.map(Segment::size_bytes).sum(),
             oldest_dirty_ms: closed.iter().filter_map(|segment| segment.first_timestamp_ms()).min(),
         }
     }

@@ -97,6 +97,26 @@ fn a_log_is_due_when_more_than_half_of_it_is_dirty_or_after_the_longest_lag_r_lo
     assert!(dirty.is_due(NOW.plus_ms(1001), &picky));
 }
 
+/// Two closed segments of the same size, and deleted records up to the middle of the first.
+#[test]
+fn a_segment_that_holds_the_first_dirty_offset_counts_as_clean_and_as_dirty_r_log_39() {
+    let mut log = Log::new();
+    for _ in 0..2 {
+        (0..10).for_each(|_| write(&mut log, &[("k", Some("v"))]));
+        log.roll_active(NOW);
+    }
+    let segment_bytes = log.segments().next().unwrap().size_bytes();
+    let bytes = |log: &Log, checkpoint| {
+        let cleanable = log.cleanable(checkpoint, NOW, &config());
+        let sums = (cleanable.clean_bytes / segment_bytes, cleanable.cleanable_bytes / segment_bytes);
+        (sums, cleanable.is_due(NOW, &config()))
+    };
+    assert_eq!(bytes(&log, Some(Offset(10))), ((1, 1), false), "half is not more than half");
+    assert!(log.maybe_increment_log_start_offset(Offset(5)));
+    assert_eq!(bytes(&log, None), ((1, 2), true), "two of three parts are dirty");
+    assert_eq!(bytes(&log, Some(Offset(20))), ((2, 0), false));
+}
+
 #[test]
 fn a_producers_last_batch_stays_as_a_header_r_log_44() {
     let mut log = Log::new();
