@@ -4,7 +4,11 @@
 
 use std::fmt::Display;
 
-use crate::lab::command::quote;
+use crate::kafka::controller::configs::Resource;
+use crate::kafka::controller::elections::ElectionType;
+use crate::kafka::types::Topic;
+use crate::lab::command::{print, quote};
+use crate::sim::{Command, Target};
 use crate::view::model::{GroupView, Model};
 
 pub fn kill(target: impl Display) -> String {
@@ -111,24 +115,10 @@ pub fn create_topic(new: &NewTopic) -> String {
     text
 }
 
-/// What configs `broker 2` or `cluster` was given, or how the `quorum` stands.
-pub fn describe(what: &str) -> String {
-    format!("describe {what}")
-}
-
 /// Lines that would be understood now, offered while a person types.
 pub fn suggestions(model: &Model) -> Vec<String> {
-    let mut lines = Vec::new();
-    for broker in model.brokers.iter() {
-        let target = format!("broker {}", broker.id);
-        lines.extend([kill(&target), stop(&target), start(&target), freeze(&target), thaw(&target)]);
-        lines.push(describe(&target));
-    }
-    lines.extend([describe("cluster"), describe("quorum")]);
+    let mut lines: Vec<String> = commands(model).iter().map(print).collect();
     lines.push(add_broker(model));
-    for producer in model.producers.iter() {
-        lines.extend([pause(&producer.name), resume(&producer.name), crash(&producer.name)]);
-    }
     for group in model.groups.iter() {
         lines.push(add_consumer(model, group));
         for member in group.members.iter() {
@@ -140,5 +130,66 @@ pub fn suggestions(model: &Model) -> Vec<String> {
             ]);
         }
     }
+    for producer in model.producers.iter() {
+        lines.extend([pause(&producer.name), resume(&producer.name), crash(&producer.name)]);
+    }
     lines
+}
+
+/// What the servers, the links between them and the topics may be told.
+fn commands(model: &Model) -> Vec<Command> {
+    let mut commands = Vec::new();
+    for broker in model.brokers.iter() {
+        commands.push(Command::Stop(broker.id));
+        commands.extend(of_server(Target::Broker(broker.id)));
+        commands.extend([Command::WipeDisk(broker.id), Command::Describe(Resource::Broker(Some(broker.id)))]);
+    }
+    for controller in model.controllers.iter() {
+        commands.push(Command::StopController(controller.id));
+        commands.extend(of_server(Target::Controller(controller.id)));
+    }
+    commands.extend(links(model).into_iter().flat_map(|(a, b)| of_link(&a, &b)));
+    for topic in model.scenario.topics.iter().map(|name| Topic::new(name)) {
+        commands.extend([Command::Describe(Resource::Topic(topic.clone())), Command::DeleteTopic(topic)]);
+    }
+    let kinds = [ElectionType::Preferred, ElectionType::Unclean];
+    commands.extend(kinds.map(|kind| Command::ElectLeader { kind, partition: None }));
+    commands.extend([Command::Describe(Resource::Broker(None)), Command::DescribeQuorum]);
+    commands
+}
+
+fn of_server(target: Target) -> [Command; 7] {
+    let clock = |ahead_ms| Command::SetClock { target: target.clone(), ahead_ms };
+    [
+        Command::Kill(target.clone()),
+        Command::CutPower(target.clone()),
+        Command::Start(target.clone()),
+        Command::Freeze(target.clone()),
+        Command::Thaw(target.clone()),
+        clock(300_000),
+        clock(0),
+    ]
+}
+
+fn of_link(a: &Target, b: &Target) -> [Command; 3] {
+    let ends = || (a.clone(), b.clone());
+    let ((cut_a, cut_b), (heal_a, heal_b), (a, b)) = (ends(), ends(), ends());
+    [
+        Command::Cut { a: cut_a, b: cut_b },
+        Command::Heal { a: heal_a, b: heal_b },
+        Command::Slow { a, b, by_us: 200_000 },
+    ]
+}
+
+/// Each two brokers, and each broker with each controller.
+fn links(model: &Model) -> Vec<(Target, Target)> {
+    let brokers: Vec<Target> = model.brokers.iter().map(|broker| Target::Broker(broker.id)).collect();
+    let controllers: Vec<Target> =
+        model.controllers.iter().map(|controller| Target::Controller(controller.id)).collect();
+    let mut links = Vec::new();
+    for (index, a) in brokers.iter().enumerate() {
+        let others = brokers[index + 1..].iter().chain(&controllers);
+        links.extend(others.map(|b| (a.clone(), b.clone())));
+    }
+    links
 }

@@ -1,15 +1,9 @@
-//! The list of keys and the marks of the stage.
+//! The list of keys, the marks of the stage, and every form of command.
 
 use yew::prelude::*;
 
 use super::keys;
-
-/// Commands that are only typed, and what each does.
-const COMMANDS: [(&str, &str); 3] = [
-    ("cut power of broker 2", "ends it, tells nobody, and loses what it had not flushed"),
-    ("wipe disk of broker 2", "leaves a dead broker without any data"),
-    ("delete records of orders-0 before 40", "lets a partition's log begin there"),
-];
+use crate::lab::command::FORMS;
 
 #[component]
 pub fn Help() -> Html {
@@ -35,11 +29,10 @@ pub fn Help() -> Html {
             </dl>
             <p>{ "e0 beside a role is the leader epoch: it grows by one with each new leader of the partition." }</p>
             <h3>{ "Commands" }</h3>
-            <p>{ "Every button gives one line of text, shown at the foot of the page. You can type the same lines there." }</p>
-            <p>{ "These have no button:" }</p>
+            <p>{ "A button gives one of these lines and shows it at the foot of the page, where you can type any of them." }</p>
             <ul class="commands">
-                { for COMMANDS.iter().map(|(line, what)| html! {
-                    <li key={*line}><code>{ *line }</code>{ format!(" {what}") }</li>
+                { for FORMS.iter().map(|form| html! {
+                    <li key={form.example}><code>{ form.example }</code>{ format!(" {}", form.what) }</li>
                 }) }
             </ul>
         </div>

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use super::CommandError;
 use super::complete::{ConsumerDraft, ProducerDraft, Written};
+use super::forms::verbs;
 use super::tokens::{Token, tokens};
 use crate::client::consumer::Line;
 use crate::kafka::controller::configs::Resource;
@@ -12,11 +13,6 @@ use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic, TopicPartition};
 use crate::lab::words::{parse_us, suggestion};
 use crate::sim::{Command, Target};
-
-const VERBS: [&str; 22] = [
-    "kill", "stop", "start", "freeze", "thaw", "cut", "heal", "slow", "add", "pause", "resume", "close",
-    "crash", "create", "delete", "elect", "reassign", "cancel", "set", "unset", "describe", "wipe",
-];
 
 /// Reads one command.
 ///
@@ -28,7 +24,9 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
     let end = i32::try_from(text.chars().count()).unwrap_or(i32::MAX - 1) + 1;
     let mut words = Words { tokens: &tokens, next: 0, end };
     let verb = words.keyword("a command")?;
-    let written = match verb.text.as_str() {
+    // A verb is known when its forms are listed, so that none goes without help.
+    let known = verbs().find(|known| *known == verb.text).unwrap_or_default();
+    let written = match known {
         "kill" => Command::Kill(target(&mut words)?).into(),
         "stop" => stop(&mut words)?.into(),
         "start" => Command::Start(target(&mut words)?).into(),
@@ -75,8 +73,8 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
         "set" => set(&mut words)?.into(),
         "unset" => unset(&mut words)?.into(),
         "describe" => describe(&mut words)?.into(),
-        other => {
-            let reason = format!("{other} is no command{}", suggestion(other, VERBS));
+        _ => {
+            let reason = format!("{} is no command{}", verb.text, suggestion(&verb.text, verbs()));
             return Err(CommandError::new(verb.column, reason));
         }
     };

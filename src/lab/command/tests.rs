@@ -17,8 +17,11 @@ fn command(text: &str) -> Command {
     }
 }
 
-/// The text is a command's one form.
+/// The text is a command's one form, and there is an example of it.
 fn check(text: &str, expected: Command) {
+    let kind = std::mem::discriminant(&expected);
+    let is_like = |form: &Form| std::mem::discriminant(&command(form.example)) == kind;
+    assert!(FORMS.iter().any(is_like), "nothing tells of {text}");
     assert_eq!(command(text), expected);
     assert_eq!(print(&expected), text);
 }
@@ -58,7 +61,7 @@ fn consumer(name: &str, group: &str) -> ConsumerSpec {
 }
 
 #[test]
-fn every_command_has_one_text_form() {
+fn every_command_has_one_text_form_and_an_example() {
     let broker = |id| Target::Broker(BrokerId(id));
     let client = |name: &str| Target::Client(ClientName::new(name));
     let controller = Target::Controller(crate::kafka::types::ControllerId(101));

@@ -1,0 +1,109 @@
+//! Every form that a command has, with an example and what it does: the parser's verbs and the page's help.
+
+/// One form of command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    pub example: &'static str,
+    /// Goes on after the example, without a full stop.
+    pub what: &'static str,
+}
+
+const fn form(example: &'static str, what: &'static str) -> Form {
+    Form { example, what }
+}
+
+/// All forms, in the order in which a person is shown them.
+pub const FORMS: [Form; 39] = [
+    form("kill broker 2", "ends a process at once and resets its connections"),
+    form("stop broker 2", "lets it give its leaderships away before it ends"),
+    form("stop controller 101", "lets it give its place to another one before it ends"),
+    form("start broker 2", "starts a dead one again with the data it had"),
+    form("freeze broker 2", "lets it stand still, with its connections open"),
+    form("thaw broker 2", "lets it go on where it stood"),
+    form("cut power of broker 2", "ends it, tells nobody, and loses what it had not flushed"),
+    form("wipe disk of broker 2", "leaves a dead broker without any data"),
+    form("cut broker 2 from controller 101", "holds back, without a sign, all that the two send each other"),
+    form("heal broker 2 from controller 101", "ends such a cut"),
+    form("slow broker 2 to broker 3 by 200ms", "lets packets between the two take longer; 0ms ends it"),
+    form(
+        "set clock of broker 2 ahead by 5min",
+        "puts the clock wrong that timestamps and retention go by; also behind by",
+    ),
+    form("set clock of broker 2 right", "puts it right again"),
+    form("add broker 4 rack d", "lets a new broker join; the rack may be left out"),
+    form(
+        "add producer checkout to orders rate 12/s keys \"cart-{0..7}\" acks=all",
+        "starts a producer; what is left out is as another producer has it",
+    ),
+    form(
+        "add consumer consumer-c to billing topics orders program \"poll; process 20ms; commit\"",
+        "starts a member of a group; what is left out is as the other members have it",
+    ),
+    form("pause checkout", "lets a producer send nothing more"),
+    form("resume checkout", "lets it send again"),
+    form("close consumer-c", "lets a client say goodbye and end"),
+    form("crash consumer-c", "ends a client without a word"),
+    form(
+        "create topic audit partitions 3 replication-factor 3 min.insync.replicas=2",
+        "creates a topic, with as many configs as you like",
+    ),
+    form("add partitions to audit up to 6", "adds partitions to those there are"),
+    form("delete topic audit", "deletes a topic with its records"),
+    form("delete records of orders-0 before 40", "lets a partition's log begin there"),
+    form("delete records of orders-0", "deletes all that is committed"),
+    form(
+        "elect preferred leader orders-0",
+        "makes the first of a partition's replicas lead, if it is in sync",
+    ),
+    form("elect preferred leaders", "does so for every partition"),
+    form("elect unclean leader orders-0", "makes a live replica lead that may lack records, if no other can"),
+    form("elect unclean leaders", "does so for every partition"),
+    form(
+        "reassign orders-0 to 3,1,2",
+        "moves a partition to these brokers, the first of them preferred as leader",
+    ),
+    form("cancel reassignment orders-0", "takes such a move back while it is under way"),
+    form("set topic orders min.insync.replicas=1", "gives a topic a config"),
+    form("set broker 2 message.max.bytes=100000", "gives a running broker a config"),
+    form("set cluster min.insync.replicas=2", "gives all brokers a default"),
+    form(
+        "unset topic orders min.insync.replicas",
+        "takes a config away again; also of a broker or the cluster",
+    ),
+    form("describe topic orders", "tells which configs a topic was given"),
+    form("describe broker 2", "tells which configs a broker was given"),
+    form("describe cluster", "tells which defaults all brokers were given"),
+    form("describe quorum", "tells how far each controller and broker is in the metadata log"),
+];
+
+/// The first words of all forms, some of them more than once.
+pub(super) fn verbs() -> impl Iterator<Item = &'static str> {
+    FORMS.iter().filter_map(|form| form.example.split(' ').next())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::{Written, parse, print};
+    use super::*;
+
+    #[test]
+    fn each_example_is_a_command_in_its_one_form() {
+        for form in FORMS {
+            match parse(form.example) {
+                Ok(Written::Whole(command)) => assert_eq!(print(&command), form.example),
+                other => panic!("{} is read as {other:?}", form.example),
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_twice_and_each_sentence_goes_on_after_its_example() {
+        let examples: BTreeSet<&str> = FORMS.iter().map(|form| form.example).collect();
+        assert_eq!(examples.len(), FORMS.len());
+        for Form { what, .. } in FORMS {
+            assert!(what.starts_with(|first: char| first.is_lowercase()) && !what.ends_with('.'), "{what}");
+        }
+    }
+}
