@@ -13,7 +13,7 @@ use bytes::Bytes;
 use super::sight::{self, Mark};
 use crate::kafka::log::Log;
 use crate::kafka::record::{Batch, NO_SEQUENCE};
-use crate::kafka::types::{Offset, ProducerEpoch, ProducerId};
+use crate::kafka::types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId};
 
 /// The committed records of a partition.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ pub struct History {
 
 #[derive(Clone, Debug, Default)]
 struct Records {
-    contents: BTreeMap<Offset, u64>,
+    contents: BTreeMap<Offset, (LeaderEpoch, u64)>,
     /// With whether it has a value: a tombstone may go.
     newest: BTreeMap<Bytes, (Offset, bool)>,
 }
@@ -166,6 +166,12 @@ impl History {
     }
 }
 
+/// What a deposed leader wrote can stay where the new one has nothing any more: a replica that was copied from a compacted
+/// log takes an epoch to begin at the first batch that is left of it (`LeaderEpochFileCache.assign`).
+fn is_left_over(log: &Log, offset: Offset, committed_in: LeaderEpoch) -> bool {
+    log.batches_from(offset).next().is_some_and(|batch| batch.leader_epoch() < committed_in)
+}
+
 impl Records {
     /// `is_fresh`: no replica can have dropped any of it yet. What is taken over after a loss may be gone elsewhere already,
     /// for the sake of a newer value that was lost.
@@ -175,7 +181,7 @@ impl Records {
         }
         let records = batch.records().map_err(|error| error.to_string())?;
         for record in records {
-            self.contents.insert(record.offset, content(&record.key, &record.value));
+            self.contents.insert(record.offset, (batch.leader_epoch(), content(&record.key, &record.value)));
             if let Some(key) = record.key.filter(|_| is_fresh) {
                 self.newest.insert(key, (record.offset, record.value.is_some()));
             }
@@ -191,7 +197,10 @@ impl Records {
         let mut there = std::collections::BTreeSet::new();
         for record in &records {
             let known = self.contents.get(&record.offset);
-            if known.is_some_and(|known| *known != content(&record.key, &record.value)) {
+            let other = known.filter(|(_, known)| *known != content(&record.key, &record.value));
+            if let Some((epoch, _)) = other
+                && !is_left_over(log, record.offset, *epoch)
+            {
                 return Some(format!("the record at {} is another one than was committed", record.offset));
             }
             there.insert(record.offset);

@@ -82,8 +82,9 @@ impl Watch {
         for (tp, broker) in &touched.replicas {
             self.check_replica(world, *broker, tp)?;
         }
-        for (tp, to) in &touched.advanced {
-            self.check_holders(world, tp, *to)?;
+        for (leader, tp, to) in &touched.advanced {
+            self.note_deposed(world, *leader, tp, *to);
+            self.check_holders(world, *leader, tp, *to)?;
             self.check_in_sync(world, tp)?;
         }
         touched.acknowledged.iter().try_for_each(|acknowledged| self.check_acknowledged(acknowledged))
@@ -206,6 +207,7 @@ impl Watch {
             is_lost: false,
             since: Time::ZERO,
             since_epoch: LeaderEpoch::NONE,
+            deposed_end: Offset::ZERO,
             leaders: BTreeMap::new(),
             compared: BTreeMap::new(),
             least_min_isr: min_isr,
@@ -235,6 +237,9 @@ impl Watch {
             return Ok(());
         }
         self.checks += 1;
+        // A broker takes up what the metadata log says of its earlier life before it registers (`BrokerServer.startup`): it
+        // leads again as nobody else may, with what its disk kept.
+        watch.is_lost |= partition.is_leader() && self.metadata.is_robbed(broker);
         let place = |fault: String| format!("{tp} on broker {broker}: {fault}");
         verdict(fault_of(partition)).map_err(place)?;
         let log = &partition.log;
@@ -251,6 +256,12 @@ impl Watch {
             watch.history.extend(log, log.high_watermark()).map_err(place)?;
         }
         let (from, to) = (watch.compared.get(&broker).copied().unwrap_or(Offset::ZERO), log.high_watermark());
+        // A crash soon after a log was cut back behind its start: the checkpointed start is beyond its end, and
+        // `LogLoader.deleteSegmentsIfLogStartGreaterThanLogEnd` begins it anew there.
+        if log.log_start_offset() > watch.history.end() {
+            watch.is_lost = true;
+            return Ok(());
+        }
         if to > watch.history.end() {
             let end = watch.history.end();
             return Err(place(format!(
@@ -289,9 +300,23 @@ impl Watch {
         ))
     }
 
+    /// After an unclean election the leader that was, if it does not know, still takes for committed what it writes alone.
+    fn note_deposed(&mut self, world: &World, leader: BrokerId, tp: &TopicPartition, to: Offset) {
+        let Some(watch) = self.partitions.get_mut(tp) else { return };
+        let epoch = sight::replica(world, leader, tp).map(|partition| partition.leader_epoch);
+        if epoch.is_some_and(|epoch| epoch < watch.since_epoch) {
+            watch.deposed_end = watch.deposed_end.max(to);
+        }
+    }
+
     /// R-REPL-13: what becomes committed is on as many replicas as min.insync.replicas asks for.
-    fn check_holders(&mut self, world: &World, tp: &TopicPartition, to: Offset) -> Verdict {
+    fn check_holders(&mut self, world: &World, leader: BrokerId, tp: &TopicPartition, to: Offset) -> Verdict {
         let Some(watch) = self.partitions.get(tp).filter(|watch| !watch.is_lost) else { return Ok(()) };
+        // One that was deposed while it stood still hears now of what others had then.
+        let newest = self.metadata.image.partition(tp).map(|registration| registration.leader_epoch);
+        if sight::replica(world, leader, tp).map(|partition| partition.leader_epoch) < newest {
+            return Ok(());
+        }
         self.checks += 1;
         // A leader may not know yet that the partition moves to others.
         let has = |id: &BrokerId| {
@@ -345,11 +370,12 @@ impl Watch {
         let Some(watch) = self.partitions.get(tp).filter(|_| self.acks_all.contains(client)) else {
             return Ok(());
         };
-        if watch.is_lost || *created_at < watch.since || *base_offset < watch.history.start() {
+        let (end, committed) = (*base_offset + *records, watch.history.end());
+        let unknown = watch.is_lost || *created_at < watch.since || *base_offset < watch.history.start();
+        if unknown || end <= watch.deposed_end {
             return Ok(());
         }
         self.checks += 1;
-        let (end, committed) = (*base_offset + *records, watch.history.end());
         if end > committed {
             return Err(format!(
                 "{tp}: {client} is told of {base_offset} to {end}, committed is what is below {committed}"

@@ -23,6 +23,8 @@ pub struct PartitionWatch {
     pub since: Time,
     /// The leader epoch of that moment. Who has not heard of it is no replica, or has yet to follow.
     pub since_epoch: LeaderEpoch,
+    /// How far a leader that was deposed before that moment has come by itself.
+    pub deposed_end: Offset,
     /// Who leads in which epoch, as the brokers themselves think.
     pub leaders: BTreeMap<LeaderEpoch, BrokerId>,
     /// Up to where each replica was compared with the history.
@@ -31,13 +33,15 @@ pub struct PartitionWatch {
     pub least_min_isr: i32,
 }
 
-/// Whether all replicas are in sync and in the leader's epoch, and none knows more to be committed than the leader does.
+/// Whether all replicas are in sync and in the leader's epoch, none knows more to be committed than the leader does, and
+/// each has what the leader knows to be.
 pub fn is_settled(world: &World, tp: &TopicPartition, registration: &PartitionRegistration) -> bool {
     let Some(leader) = sight::replica(world, registration.leader, tp) else { return false };
     let follows = |id: &BrokerId| {
         sight::replica(world, *id, tp).is_some_and(|replica| {
             replica.leader_epoch == registration.leader_epoch
                 && replica.log.high_watermark() <= leader.log.high_watermark()
+                && replica.log.log_end_offset() >= leader.log.high_watermark()
         })
     };
     registration.recovery == RecoveryState::Recovered

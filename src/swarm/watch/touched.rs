@@ -15,7 +15,7 @@ pub struct Touched {
     /// A follower took in what is from the first offset to the second.
     pub replicated: Vec<(BrokerId, TopicPartition, Offset, Offset)>,
     /// A leader's high watermark is here now.
-    pub advanced: Vec<(TopicPartition, Offset)>,
+    pub advanced: Vec<(BrokerId, TopicPartition, Offset)>,
     /// From this offset on a replica's log is another one.
     pub changed_from: Vec<(BrokerId, TopicPartition, Offset)>,
     pub acknowledged: Vec<Acknowledged>,
@@ -62,7 +62,7 @@ impl Touched {
                 Event::HighWatermarkAdvanced { broker, tp, leader, to, .. } => {
                     touched.replicas.insert((tp.clone(), *broker));
                     if *leader {
-                        touched.advanced.push((tp.clone(), *to));
+                        touched.advanced.push((*broker, tp.clone(), *to));
                     }
                 }
                 // All of it may be another one than was compared.
