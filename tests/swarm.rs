@@ -5,7 +5,7 @@
 use std::process::{Command, Output};
 
 use glassbroker::kafka::plant::{CAN_PLANT, PLANTS};
-use glassbroker::swarm::{pool, run};
+use glassbroker::swarm::{Counts, pool, run};
 
 fn glassbroker(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_glassbroker"));
@@ -24,7 +24,7 @@ fn a_seed_is_one_run() {
     let first = run::run(7, 1).expect("the seed is calm");
     assert_eq!(run::run(7, 1), Ok(first));
     assert_ne!(run::run(8, 1).expect("the seed is calm").digest, first.digest);
-    assert!(first.events > 1_000 && first.checks > first.events, "{first:?}");
+    assert!(first.events > 1_000 && first.checks > 0, "{first:?}");
 }
 
 /// D-6, in strict mode for seed 0.
@@ -34,7 +34,21 @@ fn short_storms_break_no_invariant_and_come_to_rest() {
         pool::Order { from: 0, seeds: 8, virtual_minutes: 1, threads: 2, plant: None, first_only: false };
     let sum = pool::run(order, |_, _| {});
     assert_eq!((sum.seeds, sum.faults.len()), (8, 0), "{:#?}", sum.faults);
-    assert!(sum.checks > 0, "nothing was held to a rule");
+}
+
+/// Seeds that each have several kinds of what is counted, and each kind is in at least two.
+const COUNTED: [u64; 5] = [0, 8, 16, 47, 68];
+
+/// A calm run says little if nothing was compared in it, or nothing happened.
+#[test]
+fn a_few_storms_have_something_of_each_kind() {
+    let mut counts = Counts::default();
+    for seed in COUNTED {
+        counts += run::run(seed, 1).unwrap_or_else(|fault| panic!("{fault:#?}")).counts;
+    }
+    for (what, count) in counts.named() {
+        assert!(count > 0, "no {what}: {counts:?}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
+use super::counts::Counts;
 use super::run::{self, Calm, Fault};
 use crate::kafka::plant::{self, Plant};
 use crate::kafka::time::Time;
@@ -30,6 +31,7 @@ pub struct Sum {
     pub seeds: u64,
     pub events: u64,
     pub checks: u64,
+    pub counts: Counts,
     pub virtual_ms: i64,
     /// In the order of their seeds.
     pub faults: Vec<Fault>,
@@ -39,6 +41,7 @@ impl Sum {
     fn add(&mut self, calm: Calm) {
         self.events += calm.events;
         self.checks += calm.checks;
+        self.counts += calm.counts;
         self.virtual_ms += calm.virtual_ms;
     }
 }

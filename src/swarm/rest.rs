@@ -30,6 +30,23 @@ pub fn endless_reassignments(world: &World) -> Vec<TopicPartition> {
     endless.map(|(tp, _)| tp).collect()
 }
 
+/// A topic that does not exist as it was planned; what follows would be held to less than it seems.
+pub fn fault_of_topics(world: &World, plan: &Plan) -> Option<String> {
+    let Some(controller) = world.active_controller() else {
+        return Some("no controller is active after set-up".to_string());
+    };
+    plan.topics.iter().find_map(|planned| {
+        let Some(topic) = controller.image().topic(&planned.name) else {
+            return Some(format!("{} does not exist after set-up", planned.name));
+        };
+        let replicas: Vec<usize> =
+            topic.partitions.iter().map(|partition| partition.replicas.len()).collect();
+        let wanted = vec![planned.replication_factor as usize; planned.partitions as usize];
+        (replicas != wanted)
+            .then(|| format!("{}: its partitions have {replicas:?} replicas, not {wanted:?}", planned.name))
+    })
+}
+
 /// What is not at rest yet.
 pub fn unrest(world: &World, plan: &Plan) -> Option<String> {
     let Some(controller) = world.active_controller() else {

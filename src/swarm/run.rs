@@ -5,6 +5,7 @@
 use std::cell::Cell;
 
 use super::acts::{self, Act};
+use super::counts::Counts;
 use super::plan::Plan;
 use super::rest;
 use super::watch::Watch;
@@ -17,6 +18,8 @@ use crate::sim::{Command, World};
 const EVERYTHING_EACH: u64 = 1_000;
 /// A quorum of several elects within an election timeout or two.
 const START_MS: i64 = 8_000;
+/// Over slow links the topics are created one after the other within some seconds.
+const CREATIONS_MS: i64 = 10_000;
 /// Sessions of crashed members (45 s), requests that wait (30 s), lagging followers, one after the other.
 const REST_MS: i64 = 300_000;
 /// The longest delivery.timeout.ms there is, and some.
@@ -35,6 +38,8 @@ pub struct Calm {
     pub events: u64,
     /// How often something was held to a rule.
     pub checks: u64,
+    /// What was compared, and what happened.
+    pub counts: Counts,
     pub virtual_ms: i64,
 }
 
@@ -80,6 +85,7 @@ pub fn run(seed: u64, virtual_minutes: i64) -> Result<Calm, Fault> {
             digest: storm.world.digest(),
             events: storm.world.events_done(),
             checks: storm.watch.checks(),
+            counts: storm.watch.counts(),
             virtual_ms: storm.world.now().ms(),
         }),
         Err(what) => Err(storm.fault(what)),
@@ -98,7 +104,7 @@ impl Storm {
         self.run_ms(START_MS)?;
         let plan = self.plan.clone();
         plan.creations().try_for_each(|command| self.give(command))?;
-        self.run_ms(1_000)?;
+        self.await_topics()?;
         plan.arrivals().try_for_each(|command| self.give(command))?;
         let end = Time::from_ms(virtual_minutes * 60_000);
         while self.world.now() < end {
@@ -111,6 +117,20 @@ impl Storm {
         self.drain()?;
         self.watch.everything(&self.world)?;
         rest::fault_of_order(&self.world, &self.plan, &self.watch).map_or(Ok(()), Err)
+    }
+
+    /// Lets the planned topics come to be.
+    fn await_topics(&mut self) -> Result<(), String> {
+        let mut waited_ms = 0;
+        loop {
+            self.run_ms(1_000)?;
+            waited_ms += 1_000;
+            match rest::fault_of_topics(&self.world, &self.plan) {
+                None => return Ok(()),
+                Some(fault) if waited_ms >= CREATIONS_MS => return Err(fault),
+                Some(_) => {}
+            }
+        }
     }
 
     /// Moves on, watching every step.

@@ -184,6 +184,9 @@ fn summarize(sum: &Sum, order: Order, elapsed: Duration, out: &mut impl Write) -
         sum.faults.len(),
         sum.checks,
     )?;
+    for (what, count) in sum.counts.named() {
+        writeln!(out, "{count:>12} {what}")?;
+    }
     writeln!(
         out,
         "{seconds:.1} s on {} threads, {:.0} virtual seconds a second",

@@ -133,34 +133,36 @@ impl History {
         Err(format!("producer {producer} in epoch {epoch} has sequence {base} at {at} instead of {expected}"))
     }
 
-    /// What a replica's log lacks of the history, or has otherwise, in `[from, to)`.
-    pub fn fault_in(&self, log: &Log, from: Offset, to: Offset) -> Option<String> {
+    /// How many batches, or records of a compacted log, a replica's log has in `[from, to)` as the history has them; or what it
+    /// lacks or has otherwise.
+    pub fn compare(&self, log: &Log, from: Offset, to: Offset) -> Result<u64, String> {
         let from = from.max(log.log_start_offset());
         let to = to.min(self.end);
         if from >= to {
-            return None;
+            return Ok(0);
         }
         match &self.records {
-            None => self.batches_fault(log, from, to),
-            Some(records) => records.fault_in(log, from, to),
+            None => self.compare_batches(log, from, to),
+            Some(records) => records.compare(log, from, to),
         }
     }
 
-    fn batches_fault(&self, log: &Log, from: Offset, to: Offset) -> Option<String> {
+    fn compare_batches(&self, log: &Log, from: Offset, to: Offset) -> Result<u64, String> {
         // Below the first of the history nothing is known.
         let from = from.max(self.start());
         let mut expected =
             self.batches[self.place_of(from)..].iter().take_while(|mark| mark.next_offset <= to);
         let mut found = sight::marks(log, from, to);
+        let mut compared = 0;
         loop {
             match (expected.next(), found.next()) {
-                (None, None) => return None,
-                (Some(known), Some(mark)) if *known == mark => {}
+                (None, None) => return Ok(compared),
+                (Some(known), Some(mark)) if *known == mark => compared += 1,
                 (Some(known), Some(mark)) => {
-                    return Some(format!("{known:?} was committed, and here is {mark:?}"));
+                    return Err(format!("{known:?} was committed, and here is {mark:?}"));
                 }
-                (Some(known), None) => return Some(format!("{known:?} was committed and is not here")),
-                (None, Some(mark)) => return Some(format!("{mark:?} is none of the committed batches")),
+                (Some(known), None) => return Err(format!("{known:?} was committed and is not here")),
+                (None, Some(mark)) => return Err(format!("{mark:?} is none of the committed batches")),
             }
         }
     }
@@ -189,11 +191,9 @@ impl Records {
         Ok(())
     }
 
-    fn fault_in(&self, log: &Log, from: Offset, to: Offset) -> Option<String> {
-        let records = match log.records_between(from, to) {
-            Ok(records) => records,
-            Err(error) => return Some(error.to_string()),
-        };
+    fn compare(&self, log: &Log, from: Offset, to: Offset) -> Result<u64, String> {
+        let records = log.records_between(from, to).map_err(|error| error.to_string())?;
+        let mut compared = 0;
         let mut there = std::collections::BTreeSet::new();
         for record in &records {
             let known = self.contents.get(&record.offset);
@@ -201,16 +201,20 @@ impl Records {
             if let Some((epoch, _)) = other
                 && !is_left_over(log, record.offset, *epoch)
             {
-                return Some(format!("the record at {} is another one than was committed", record.offset));
+                return Err(format!("the record at {} is another one than was committed", record.offset));
             }
+            compared += u64::from(known.is_some() && other.is_none());
             there.insert(record.offset);
         }
         let lost = self.newest.iter().find(|(_, (offset, has_value))| {
             *has_value && *offset >= from && *offset < to && !there.contains(offset)
         });
-        lost.map(|(key, (offset, _))| {
-            format!("the newest value of {:?}, at {offset}, is gone", String::from_utf8_lossy(key))
-        })
+        match lost {
+            Some((key, (offset, _))) => {
+                Err(format!("the newest value of {:?}, at {offset}, is gone", String::from_utf8_lossy(key)))
+            }
+            None => Ok(compared),
+        }
     }
 }
 

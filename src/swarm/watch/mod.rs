@@ -26,6 +26,7 @@ use crate::kafka::replication::Role;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, LeaderEpoch, NodeId, Offset, TopicPartition};
 use crate::sim::World;
+use crate::swarm::counts::Counts;
 
 /// What has been seen, to which later moments are held.
 #[derive(Default)]
@@ -39,12 +40,21 @@ pub struct Watch {
     /// How often each producer raised its epoch itself (R-PROD-29).
     bumps: BTreeMap<ClientName, i64>,
     checks: u64,
+    counts: Counts,
 }
 
 type Verdict = Result<(), String>;
 
 fn verdict(fault: Option<String>) -> Verdict {
     fault.map_or(Ok(()), Err)
+}
+
+/// Where it is counted what is compared with this history.
+fn compared_of<'a>(counts: &'a mut Counts, history: &History) -> &'a mut u64 {
+    match history.is_compacted() {
+        true => &mut counts.compacted_records_compared,
+        false => &mut counts.batches_compared,
+    }
 }
 
 impl Watch {
@@ -56,6 +66,11 @@ impl Watch {
     /// How often something was held to a rule.
     pub fn checks(&self) -> u64 {
         self.checks
+    }
+
+    /// What was compared, and what happened.
+    pub fn counts(&self) -> Counts {
+        self.counts
     }
 
     /// How often the producer raised its epoch itself.
@@ -115,6 +130,7 @@ impl Watch {
 
     fn listen(&mut self, world: &World) -> Touched {
         let touched = Touched::since(world, self.seen);
+        world.trace().since(self.seen).for_each(|entry| self.counts.hear(&entry.event));
         self.seen = world.trace().len_ever();
         for (broker, act) in &touched.acts {
             self.on_act(world, *broker, act);
@@ -268,7 +284,8 @@ impl Watch {
                 "takes everything below {to} for committed; that is what is below {end}"
             )));
         }
-        verdict(watch.history.fault_in(log, from, to)).map_err(place)?;
+        let compared = watch.history.compare(log, from, to).map_err(place)?;
+        *compared_of(&mut self.counts, &watch.history) += compared;
         watch.compared.insert(broker, to);
         Ok(())
     }
@@ -357,9 +374,9 @@ impl Watch {
                 ));
             }
             let from = watch.compared.get(id).copied().unwrap_or(Offset::ZERO);
-            if let Some(fault) = watch.history.fault_in(log, from, end) {
-                return Err(format!("{tp}: in-sync broker {id}: {fault}"));
-            }
+            let compared = watch.history.compare(log, from, end);
+            *compared_of(&mut self.counts, &watch.history) +=
+                compared.map_err(|fault| format!("{tp}: in-sync broker {id}: {fault}"))?;
         }
         Ok(())
     }
@@ -382,7 +399,10 @@ impl Watch {
             ));
         }
         match watch.history.batch_at(*base_offset) {
-            Some(count) if count == *records => Ok(()),
+            Some(count) if count == *records => {
+                self.counts.acknowledgements_checked += 1;
+                Ok(())
+            }
             found => Err(format!(
                 "{tp}: {client} is told of {records} records at {base_offset}, where {found:?} are"
             )),
