@@ -216,7 +216,8 @@ impl Consumer {
         }
     }
 
-    /// KIP-951: a broker that no longer leads may name who does (R-REPL-67).
+    /// KIP-951: a broker that no longer leads may name who does (R-REPL-67). That one has to confirm the position at once,
+    /// so that the error itself, whose position is not valid any more, asks for no metadata.
     fn take_leader_hint(
         &mut self,
         tp: &TopicPartition,
@@ -227,11 +228,14 @@ impl Consumer {
         if matches!(error, ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch) {
             let hint = &answer.current_leader;
             let (leader, epoch) = (BrokerId(hint.leader_id.0), LeaderEpoch(hint.leader_epoch));
-            self.metadata.take_leader_hint(tp, leader, epoch, endpoints);
+            if self.metadata.take_leader_hint(tp, leader, epoch, endpoints) {
+                self.subscription.maybe_validate(tp, self.metadata.leader(tp));
+            }
         }
     }
 
-    /// Takes up to max.poll.records from the buffer and moves positions over them (R-CONS-5).
+    /// Takes up to max.poll.records from the buffer and moves positions over them (R-CONS-5). Answers for partitions
+    /// without a valid position are dropped, whatever they say: another leader is being asked (R-CONS-32).
     ///
     /// Errors: what poll() would throw, unless it has records to return first.
     pub(super) fn collect(
@@ -245,6 +249,10 @@ impl Consumer {
             && let Some(fetched) = self.fetcher.buffer.front()
         {
             let tp = fetched.tp.clone();
+            if self.subscription.valid_position(&tp).is_none() {
+                self.drop_foremost();
+                continue;
+            }
             if let Some(error) = self.error_of(fetched) {
                 if collected.moved {
                     // It is thrown by the next poll().
@@ -303,11 +311,19 @@ impl Consumer {
         }
     }
 
+    /// Drops the foremost answer; an error moves its partition to the end.
+    fn drop_foremost(&mut self) -> Option<Fetched> {
+        let fetched = self.fetcher.buffer.pop_front()?;
+        if !fetched.error.is_ok() {
+            self.subscription.move_to_end(&fetched.tp);
+        }
+        Some(fetched)
+    }
+
     /// Drops the foremost answer, an error, and does what it asks for (R-CONS-33, R-CONS-13).
     fn handle_partition_error(&mut self, fx: &mut Effects<ConsumerTimer>) {
-        let Some(fetched) = self.fetcher.buffer.pop_front() else { return };
-        self.subscription.move_to_end(&fetched.tp);
-        let Some(position) = self.subscription.position(&fetched.tp) else { return };
+        let Some(fetched) = self.drop_foremost() else { return };
+        let Some(position) = self.subscription.valid_position(&fetched.tp) else { return };
         if asks_for_metadata(fetched.error) {
             self.metadata.request_update();
             self.clear_preferred(&fetched.tp);

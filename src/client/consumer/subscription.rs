@@ -235,6 +235,11 @@ impl SubscriptionState {
         self.owned.get(tp)?.position()
     }
 
+    /// The position, unless it waits for its validation (`hasValidPosition`).
+    pub(super) fn valid_position(&self, tp: &TopicPartition) -> Option<Position> {
+        self.owned.get(tp)?.valid_position()
+    }
+
     pub(super) fn set_position(&mut self, tp: &TopicPartition, position: Position) {
         self.edit(tp, |owned| owned.state = FetchState::Fetching(position));
     }
