@@ -32,6 +32,7 @@ impl Delta {
     /// What a snapshot changes: everything in which the two differ.
     fn between(before: &ClusterImage, after: &ClusterImage) -> Delta {
         let mut delta = Delta {
+            brokers: before.brokers != after.brokers,
             broker_configs: (&before.cluster_config, &before.broker_configs)
                 != (&after.cluster_config, &after.broker_configs),
             ..Delta::default()
@@ -87,10 +88,7 @@ impl Broker {
                 Next::Nothing => return,
                 Next::Snapshot(snapshot) => {
                     let image = ClusterImage::of_snapshot(&snapshot.records(), snapshot.id().end_offset);
-                    let delta = Delta::between(&self.image, &image);
-                    self.image = Rc::new(image);
-                    self.snapshots.reset(now);
-                    self.publish(now, delta, fx);
+                    self.load(now, image, fx);
                 }
                 Next::Records { records, bytes } => {
                     let delta = self.replay(&records);
@@ -101,6 +99,14 @@ impl Broker {
                 }
             }
         }
+    }
+
+    /// Goes on from what a snapshot holds.
+    fn load(&mut self, now: Time, image: ClusterImage, fx: &mut Effects<BrokerTimer>) {
+        let delta = Delta::between(&self.image, &image);
+        self.image = Rc::new(image);
+        self.snapshots.reset(now);
+        self.publish(now, delta, fx);
     }
 
     fn replay(&mut self, records: &[(Offset, Option<MetadataRecord>)]) -> Delta {
@@ -176,5 +182,115 @@ impl Broker {
             self.alter_partition.forget(&tp);
             self.with_replicas(now, fx, |replicas, step| replicas.delete(&tp, step));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic, ReplicaState};
+    use kafka_protocol::messages::{FetchRequest, FetchResponse};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::kafka::broker::{BrokerSetup, Disk};
+    use crate::kafka::effects::{Effect, RequestId};
+    use crate::kafka::protocol::metadata_records::{PartitionRecord, RecoveryState, RegisterBroker};
+    use crate::kafka::protocol::{ErrorCode, Response};
+    use crate::kafka::random::Random;
+    use crate::kafka::replication::purgatory::SharedFetch;
+    use crate::kafka::types::{
+        BrokerEpoch, BrokerId, ControllerId, LeaderEpoch, NodeId, PartitionEpoch, TopicId,
+    };
+
+    const ID: TopicId = TopicId(Uuid::from_u128(7));
+
+    fn registered(broker: i32, epoch: i64) -> MetadataRecord {
+        MetadataRecord::RegisterBroker(RegisterBroker {
+            broker: BrokerId(broker),
+            incarnation: Uuid::from_u128(epoch as u128),
+            epoch: BrokerEpoch(epoch),
+            rack: None,
+            fenced: false,
+            in_controlled_shutdown: false,
+        })
+    }
+
+    /// Broker 1 leads t-0, which broker 2 follows in this epoch.
+    fn snapshot(follower_epoch: i64, end_offset: i64) -> ClusterImage {
+        let ids = vec![BrokerId(1), BrokerId(2)];
+        let partition = MetadataRecord::Partition(PartitionRecord {
+            partition: 0,
+            topic_id: ID,
+            replicas: ids.clone(),
+            isr: ids,
+            removing: Vec::new(),
+            adding: Vec::new(),
+            leader: BrokerId(1),
+            recovery: RecoveryState::Recovered,
+            leader_epoch: LeaderEpoch(0),
+            partition_epoch: PartitionEpoch(0),
+            elr: Vec::new(),
+            last_known_elr: Vec::new(),
+        });
+        let topic = MetadataRecord::Topic { name: "t".into(), id: ID };
+        let records = [registered(1, 1), registered(2, follower_epoch), topic, partition];
+        ClusterImage::of_snapshot(&records, Offset(end_offset))
+    }
+
+    /// A fetch of broker 2's in epoch 2, answered at once: the session, and what t-0 is answered.
+    fn fetch(
+        broker: &mut Broker,
+        (session, epoch): (i32, i32),
+        offset: Option<i64>,
+    ) -> (i32, Vec<ErrorCode>) {
+        let topics = offset.map(|offset| {
+            let partition = FetchPartition::default()
+                .with_current_leader_epoch(0)
+                .with_fetch_offset(offset)
+                .with_partition_max_bytes(1_000);
+            FetchTopic::default().with_topic_id(ID.0).with_partitions(vec![partition])
+        });
+        let request = FetchRequest::default()
+            .with_replica_state(ReplicaState::default().with_replica_id(2.into()).with_replica_epoch(2))
+            .with_max_bytes(1_000)
+            .with_session_id(session)
+            .with_session_epoch(epoch)
+            .with_topics(topics.into_iter().collect());
+        let fetch = SharedFetch::new(Rc::new(request.into())).expect("a Fetch request");
+        let id = RequestId { from: NodeId::Client(1), channel: Channel::Main, connection: 1, correlation: 3 };
+        let mut fx = Effects::default();
+        broker.with_replicas(Time::ZERO, &mut fx, |replicas, step| replicas.fetch(id, &fetch, step));
+        let answer = fx.into_vec().into_iter().find_map(|effect| match effect {
+            Effect::Respond { response, .. } => match &*response {
+                Response::Fetch(answer) => Some(answer.clone()),
+                _ => None,
+            },
+            _ => None,
+        });
+        let answer: FetchResponse = answer.expect("it may not wait");
+        let partitions = answer.responses.iter().flat_map(|topic| &topic.partitions);
+        (answer.session_id, partitions.map(|data| ErrorCode::from_code(data.error_code)).collect())
+    }
+
+    /// R-REPL-10.
+    #[test]
+    fn a_snapshot_tells_a_followers_incarnations_apart_in_a_session_too_r_ctrl_1() {
+        let mut broker = Broker::new(BrokerSetup {
+            id: BrokerId(1),
+            rack: None,
+            voters: Rc::new([ControllerId(101)]),
+            config: Rc::default(),
+            disk: Disk::default(),
+            random: Random::stream(1, "broker"),
+        });
+        let mut fx = Effects::default();
+        broker.load(Time::ZERO, snapshot(2, 10), &mut fx);
+        let (session, answered) = fetch(&mut broker, (0, 0), Some(0));
+        assert_eq!(answered, [ErrorCode::None]);
+        broker.load(Time::ZERO, snapshot(2, 20), &mut fx);
+        assert_eq!(fetch(&mut broker, (session, 1), None), (session, vec![]), "nothing is new");
+        broker.load(Time::ZERO, snapshot(30, 31), &mut fx);
+        let refused = vec![ErrorCode::NotLeaderOrFollower];
+        assert_eq!(fetch(&mut broker, (session, 2), None), (session, refused), "it is epoch 30 by now");
     }
 }
