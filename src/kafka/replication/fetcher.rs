@@ -93,7 +93,7 @@ impl Fetcher {
         self.next_place
     }
 
-    fn move_to_end(&mut self, tp: &TopicPartition) {
+    pub(super) fn move_to_end(&mut self, tp: &TopicPartition) {
         let place = self.new_place();
         if let Some(followed) = self.partitions.get_mut(tp) {
             followed.place = place;

@@ -79,6 +79,10 @@ impl ReplicaManager {
             return;
         }
         let answer = response.topics.iter().flat_map(|topic| &topic.partitions).next();
+        // R-REPL-38: fenced in its newest epoch, it waits for the metadata that the leader has already.
+        if answer.is_some_and(|it| ErrorCode::from_code(it.error_code) == ErrorCode::FencedLeaderEpoch) {
+            return self.stop_fetching(tp);
+        }
         let is_usable = |answer: &&ListOffsetsPartitionResponse| {
             ErrorCode::from_code(answer.error_code).is_ok() && answer.offset >= 0
         };
@@ -87,7 +91,14 @@ impl ReplicaManager {
         };
         match lookup.bound {
             Bound::End => self.meet_end(leader, tp, Offset(answer.offset), step),
-            Bound::Start => self.meet_start(tp, Offset(answer.offset), step),
+            Bound::Start => self.meet_start(leader, tp, Offset(answer.offset), step),
+        }
+    }
+
+    /// The replica is where it can be fetched again, after the others.
+    fn found(&mut self, leader: BrokerId, tp: &TopicPartition) {
+        if let Some(fetcher) = self.fetchers.get_mut(&leader) {
+            fetcher.move_to_end(tp);
         }
     }
 
@@ -101,13 +112,15 @@ impl ReplicaManager {
             return self.look_up(leader, tp, Bound::Start);
         }
         self.truncate_log(tp, to, step.now);
+        self.found(leader, tp);
         let (tp, reason) = (tp.clone(), TruncationReason::OutOfRange);
         step.fx.event(Event::Truncated { broker, tp, from, to, reason });
     }
 
     /// A leader that has nothing of what this replica has next: everything goes, and its log begins where the leader's
     /// does.
-    fn meet_start(&mut self, tp: &TopicPartition, to: Offset, step: &mut Step<'_>) {
+    fn meet_start(&mut self, leader: BrokerId, tp: &TopicPartition, to: Offset, step: &mut Step<'_>) {
+        self.found(leader, tp);
         let broker = self.me;
         let Some(log) = self.partitions.get(tp).map(|partition| &partition.log) else { return };
         if to <= log.log_end_offset() {

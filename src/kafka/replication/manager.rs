@@ -236,8 +236,9 @@ impl ReplicaManager {
             return;
         }
         let config = self.topic_config(topic, image);
-        let of_topic = self.partitions.values_mut().filter(|partition| partition.tp.topic == *topic);
-        of_topic.for_each(|partition| Rc::make_mut(partition).config = config.clone());
+        let from = TopicPartition::new(topic, 0);
+        let of_topic = self.partitions.range_mut(from..).take_while(|(tp, _)| tp.topic == *topic);
+        of_topic.for_each(|(_, partition)| Rc::make_mut(partition).config = config.clone());
     }
 
     /// Other configs of the broker, and with them of the topics that leave something open.

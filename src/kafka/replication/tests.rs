@@ -2,6 +2,7 @@
 
 mod requests;
 mod exchange;
+mod lookups;
 mod sessions;
 mod waiting;
 
@@ -57,11 +58,29 @@ fn bench() -> Bench {
     bench_of(1)
 }
 
+/// Broker 1 leads it with broker 2; both are in sync.
+fn partition_of(topic_id: TopicId, partition: i32) -> MetadataRecord {
+    let ids = vec![BrokerId(1), BrokerId(2)];
+    MetadataRecord::Partition(PartitionRecord {
+        partition,
+        topic_id,
+        replicas: ids.clone(),
+        isr: ids,
+        removing: Vec::new(),
+        adding: Vec::new(),
+        leader: BrokerId(1),
+        recovery: RecoveryState::Recovered,
+        leader_epoch: LeaderEpoch(0),
+        partition_epoch: PartitionEpoch(0),
+        elr: Vec::new(),
+        last_known_elr: Vec::new(),
+    })
+}
+
 /// As many partitions of t.
 fn bench_of(partitions: i32) -> Bench {
     let mut image = ClusterImage::default();
-    let ids = vec![BrokerId(1), BrokerId(2)];
-    for &broker in &ids {
+    for broker in [BrokerId(1), BrokerId(2)] {
         image.replay(&MetadataRecord::RegisterBroker(RegisterBroker {
             broker,
             incarnation: uuid::Uuid::nil(),
@@ -79,20 +98,7 @@ fn bench_of(partitions: i32) -> Bench {
         value: Some("2".into()),
     });
     for partition in 0..partitions {
-        image.replay(&MetadataRecord::Partition(PartitionRecord {
-            partition,
-            topic_id: topic_id(),
-            replicas: ids.clone(),
-            isr: ids.clone(),
-            removing: Vec::new(),
-            adding: Vec::new(),
-            leader: BrokerId(1),
-            recovery: RecoveryState::Recovered,
-            leader_epoch: LeaderEpoch(0),
-            partition_epoch: PartitionEpoch(0),
-            elr: Vec::new(),
-            last_known_elr: Vec::new(),
-        }));
+        image.replay(&partition_of(topic_id(), partition));
     }
     let replicas = ReplicaManager::new(
         BrokerId(1),
@@ -248,4 +254,31 @@ fn a_leader_that_loses_its_role_answers_what_waited_with_not_leader_or_follower(
     });
     assert_eq!(answers(&effects), [(ErrorCode::NotLeaderOrFollower, 0)], "R-REPL-32");
     assert!(bench.replicas.take_notices().contains(&Notice::Resigned { tp: tp() }));
+}
+
+/// R-LOG-53.
+#[test]
+fn a_topics_config_reaches_all_partitions_of_it_and_no_others() {
+    let mut bench = bench_of(3);
+    for (number, name) in [(8, "s"), (9, "t-"), (10, "t0")] {
+        let id = TopicId(uuid::Uuid::from_u128(number));
+        bench.image.replay(&MetadataRecord::Topic { name: name.into(), id });
+        bench.image.replay(&partition_of(id, 0));
+        let tp = TopicPartition::new(&name.into(), 0);
+        bench.step(|replicas, step| {
+            let registration = step.image.partition(&tp).expect("replayed").clone();
+            replicas.apply(&tp, &registration, step);
+        });
+    }
+    bench.image.replay(&MetadataRecord::Config {
+        resource: ConfigResource::Topic,
+        name: "t".into(),
+        key: "segment.bytes".into(),
+        value: Some("2000000".into()),
+    });
+    bench.replicas.apply_topic_config(&"t".into(), &bench.image);
+    let reached = bench.replicas.partitions().filter(|p| p.config.log.segment_bytes == 2_000_000);
+    let reached: Vec<String> = reached.map(|partition| partition.tp.to_string()).collect();
+    assert_eq!(reached, ["t-0", "t-1", "t-2"]);
+    assert_eq!(bench.replicas.partitions().count(), 6);
 }

@@ -7,11 +7,11 @@ use crate::kafka::event::Event;
 use crate::kafka::log::{Log, LogConfig, Origin};
 use crate::kafka::replication::{LogDirectory, Lost};
 
-const LEADER: BrokerId = BrokerId(1);
-const FOLLOWER: BrokerId = BrokerId(2);
+pub(super) const LEADER: BrokerId = BrokerId(1);
+pub(super) const FOLLOWER: BrokerId = BrokerId(2);
 
 /// A log of one record a batch: epochs with their first offsets, and its end.
-fn log(epochs: &[(i32, i64)], end: i64) -> Log {
+pub(super) fn log(epochs: &[(i32, i64)], end: i64) -> Log {
     let mut log = Log::new();
     for offset in 0..end {
         let (epoch, _) = epochs.iter().rev().find(|(_, start)| *start <= offset).expect("an epoch");

@@ -29,7 +29,7 @@ fn of_a_partition_no_more_counts_than_the_reader_takes_of_it_r_repl_16() {
         None,
         "of 146 bytes only 50 count, although the first batch would come whole"
     );
-    bench.produce_to(1, 1);
+    assert_eq!(bytes(&bench.produce_to(1, 1)), Some(vec![73, 0]), "50 more are enough");
     let mut bench = bench_of(2);
     (0..2).for_each(|partition| drop(bench.produce_to(partition, 1)));
     let effects = bench.fetch(request_for(100, 50));
