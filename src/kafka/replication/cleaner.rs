@@ -9,7 +9,8 @@ use std::rc::Rc;
 
 use super::manager::{ReplicaManager, Step};
 use crate::kafka::event::Event;
-use crate::kafka::log::{Cleanable, Log};
+use crate::kafka::log::{Cleanable, Cleaned, Log};
+use crate::kafka::record::BatchError;
 use crate::kafka::time::Time;
 use crate::kafka::types::{Offset, TopicPartition};
 
@@ -47,12 +48,15 @@ impl LogCleaner {
 
 impl ReplicaManager {
     /// A pass of the cleaner's thread: cleans one log, if there is one to be cleaned, and runs retention over all that are
-    /// compacted. Whether a log was cleaned.
+    /// compacted. One that cannot be read ends the pass. Whether a log was cleaned.
     pub fn clean_filthiest_log(&mut self, step: &mut Step<'_>) -> bool {
         let found = self.filthiest_log(step.now);
         let is_found = found.is_some();
-        if let Some((tp, cleanable)) = found {
-            self.clean_log(tp, cleanable, step);
+        if let Some((tp, cleanable)) = found
+            && self.clean_log(&tp, cleanable, step).is_err()
+        {
+            self.cleaner.uncleanable.insert(tp);
+            return false;
         }
         for tp in self.compacted() {
             self.delete_old_segments(&tp, step);
@@ -87,19 +91,24 @@ impl ReplicaManager {
         filthiest
     }
 
-    fn clean_log(&mut self, tp: TopicPartition, cleanable: Cleanable, step: &mut Step<'_>) {
+    /// The checkpoint is noted whether or not it could be done (`doneCleaning`).
+    fn clean_log(
+        &mut self,
+        tp: &TopicPartition,
+        cleanable: Cleanable,
+        step: &mut Step<'_>,
+    ) -> Result<(), BatchError> {
         let broker = self.me;
-        let Some(partition) = self.partitions.get_mut(&tp) else { return };
+        let Some(partition) = self.partitions.get_mut(tp) else { return Ok(()) };
         let config = partition.config.clone();
         let partition = Rc::make_mut(partition);
-        let Ok(cleaned) = partition.log.clean(cleanable, step.now, &config.log) else {
-            self.cleaner.uncleanable.insert(tp);
-            return;
-        };
-        let leader = partition.is_leader();
-        self.cleaner.checkpoints.insert(tp.clone(), cleaned.end);
-        let (from, to, before, after) =
-            (cleanable.first_dirty_offset, cleaned.end, cleaned.before, cleaned.after);
+        let from = cleanable.first_dirty_offset;
+        let cleaned = partition.log.clean(cleanable, step.now, &config.log);
+        let to = cleaned.as_ref().map_or(from, |cleaned| cleaned.end);
+        self.cleaner.checkpoints.insert(tp.clone(), to);
+        let Cleaned { before, after, .. } = cleaned?;
+        let (tp, leader) = (tp.clone(), partition.is_leader());
         step.fx.event(Event::LogCleaned { broker, tp, leader, from, to, before, after });
+        Ok(())
     }
 }

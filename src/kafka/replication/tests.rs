@@ -1,5 +1,6 @@
 //! One leader on its own, with requests put into its hands.
 
+mod cleaning;
 mod requests;
 mod exchange;
 mod lookups;
