@@ -188,6 +188,7 @@ fn a_producer_that_was_silent_for_long_is_forgotten_r_prod_28() {
     ]);
     let mut c =
         cluster_with(3, WorldConfig { broker_config, ..WorldConfig::default() }).topic("t", 1, 3, &[]);
+    let made_ms = c.now_ms();
     c.producer("p", "t", "100/s", &[]);
     c.send("p", 3);
     c.run_ms(2_000);
@@ -196,8 +197,35 @@ fn a_producer_that_was_silent_for_long_is_forgotten_r_prod_28() {
         [count(1), count(2), count(3)]
     };
     assert_eq!(known(&c), [Some(1); 3], "followers know it too");
-    c.run_ms(59_000 - c.now_ms());
-    assert_eq!(known(&c), [Some(1); 3]);
-    c.run_ms(91_000 - c.now_ms());
+    c.run_ms(made_ms + 62_000 - c.now_ms());
+    assert_eq!(known(&c), [Some(1); 3], "at the second check it was silent for less");
+    c.run_ms(made_ms + 92_000 - c.now_ms());
     assert_eq!(known(&c), [Some(0); 3]);
+}
+
+#[test]
+fn each_log_is_looked_through_an_interval_after_it_was_made_r_prod_28() {
+    let broker_config = config(&[
+        ("producer.id.expiration.ms", "10000"),
+        ("producer.id.expiration.check.interval.ms", "30000"),
+    ]);
+    let mut c =
+        cluster_with(3, WorldConfig { broker_config, ..WorldConfig::default() }).topic("t", 1, 1, &[]);
+    let made_ms = c.now_ms();
+    c.run_ms(15_000);
+    let mut c = c.topic("u", 1, 1, &[]);
+    for (producer, topic) in [("p", "t"), ("q", "u")] {
+        c.producer(producer, topic, "100/s", &[]);
+        c.send(producer, 1);
+    }
+    c.run_ms(2_000);
+    let known = |c: &Cluster, tp: &str| -> usize {
+        let count = |id| c.partition(id, tp).map_or(0, |partition| partition.log.producers().iter().count());
+        [1, 2, 3].map(count).iter().sum()
+    };
+    assert_eq!((known(&c, "t-0"), known(&c, "u-0")), (1, 1));
+    c.run_ms(made_ms + 32_000 - c.now_ms());
+    assert_eq!((known(&c, "t-0"), known(&c, "u-0")), (0, 1), "the second log is not as old");
+    c.run_ms(18_000);
+    assert_eq!((known(&c, "t-0"), known(&c, "u-0")), (0, 0));
 }

@@ -1,6 +1,7 @@
 //! When a broker looks after its logs.
 //!
-//! Mirrors the schedule of `LogManager.startup`, the cleaner's thread, and `ProducerStateManager`'s check.
+//! Mirrors the schedule of `LogManager.startup` and the cleaner's thread. The check for silent producers is each log's own,
+//! as in `UnifiedLog`.
 
 use super::process::Broker;
 use super::timer::BrokerTimer;
@@ -18,8 +19,6 @@ impl Broker {
         {
             fx.set_timer(task, first);
         }
-        let expiry_ms = self.config.producer_id_expiration_check_interval_ms;
-        fx.set_timer(BrokerTimer::ExpireProducers, now.plus_ms(expiry_ms));
         if self.config.log_cleaner_enable {
             fx.set_timer(BrokerTimer::Clean, now);
         }
@@ -43,10 +42,6 @@ impl Broker {
             BrokerTimer::LogStarts => {
                 self.replicas.checkpoint_log_starts();
                 config.log_flush_start_offset_checkpoint_interval_ms
-            }
-            BrokerTimer::ExpireProducers => {
-                self.with_replicas(now, fx, ReplicaManager::remove_expired_producers);
-                config.producer_id_expiration_check_interval_ms
             }
             // As long as there is a dirty log the thread does not rest.
             BrokerTimer::Clean => match self.with_replicas(now, fx, ReplicaManager::clean_filthiest_log) {

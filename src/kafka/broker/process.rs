@@ -218,6 +218,9 @@ impl Broker {
             BrokerTimer::Raft(timer) => self.with_raft(now, fx, |raft, fx| raft.on_timer(now, timer, fx)),
             BrokerTimer::FindController => self.flush_all(now, fx),
             BrokerTimer::Purgatory => self.with_replicas(now, fx, ReplicaManager::expire),
+            BrokerTimer::ExpireProducers => {
+                self.with_replicas(now, fx, ReplicaManager::remove_expired_producers);
+            }
             BrokerTimer::CheckIsr => {
                 self.with_replicas(now, fx, ReplicaManager::check_isr);
                 fx.set_timer(BrokerTimer::CheckIsr, now.plus_ms(self.isr_check_ms()));
@@ -231,8 +234,7 @@ impl Broker {
             | BrokerTimer::Flush
             | BrokerTimer::RecoveryPoints
             | BrokerTimer::LogStarts
-            | BrokerTimer::Clean
-            | BrokerTimer::ExpireProducers) => {
+            | BrokerTimer::Clean) => {
                 self.run_log_task(now, timer, fx);
             }
             // The fetchers are looked after in `settle`.

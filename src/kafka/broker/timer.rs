@@ -31,7 +31,7 @@ pub enum BrokerTimer {
     LogStarts,
     /// The cleaner has rested, or goes on.
     Clean,
-    /// Producers that were silent for long are looked for.
+    /// Producers that were silent for long are looked for in the log that is due first.
     ExpireProducers,
     /// The fetcher of this leader may try again.
     FetcherBackoff(BrokerId),

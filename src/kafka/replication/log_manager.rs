@@ -1,11 +1,12 @@
 //! What a broker does to its logs when it starts, by the clock, and when it ends: loading, retention, flushing, the
 //! checkpoints of their bounds, forgetting of silent producers.
 //!
-//! Mirrors `LogManager` (R-LOG-31 to 36, R-PROD-28). The compacted logs are the cleaner's.
+//! Mirrors `LogManager` (R-LOG-31 to 36), and `UnifiedLog` in when producers are looked for (R-PROD-28). The compacted logs are the cleaner's.
 
 use std::rc::Rc;
 
 use super::manager::{ReplicaManager, Step};
+use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::event::{Event, LogStartReason};
 use crate::kafka::log::{Deleted, DeletionReason, LogConfig};
 use crate::kafka::time::Time;
@@ -24,6 +25,8 @@ impl ReplicaManager {
             segments += Rc::make_mut(partition).log.load(step.now, found, &config);
             logs += 1;
         }
+        let loaded: Vec<TopicPartition> = self.partitions.keys().cloned().collect();
+        loaded.iter().for_each(|tp| self.schedule_producer_check(tp, step.now, step));
         if !clean && logs > 0 {
             step.fx.event(Event::LogsRecovered { broker: self.me, logs, segments });
         }
@@ -154,13 +157,29 @@ impl ReplicaManager {
         true
     }
 
-    /// R-PROD-28.
+    /// Of a log that was just made or loaded, or was checked at `from`: it is checked an interval later.
+    pub(super) fn schedule_producer_check(&mut self, tp: &TopicPartition, from: Time, step: &mut Step<'_>) {
+        let interval_ms = self.config.producer_id_expiration_check_interval_ms;
+        let passed = step.now.ms_since(from) / interval_ms;
+        let next = from.plus_ms((passed + 1) * interval_ms);
+        if Rc::make_mut(&mut self.producer_checks).schedule(tp, next) {
+            step.fx.set_timer(BrokerTimer::ExpireProducers, next);
+        }
+    }
+
+    /// Looks through the logs that are due (R-PROD-28).
     pub fn remove_expired_producers(&mut self, step: &mut Step<'_>) {
         let (now, expiration_ms) = (step.now, self.config.producer_id_expiration_ms);
-        for partition in self.partitions.values_mut() {
-            if partition.log.has_expired_producers(now, expiration_ms) {
+        for (at, tp) in self.producer_checks.due(now) {
+            if let Some(partition) = self.partitions.get_mut(&tp)
+                && partition.log.has_expired_producers(now, expiration_ms)
+            {
                 Rc::make_mut(partition).log.remove_expired_producers(now, expiration_ms);
             }
+            self.schedule_producer_check(&tp, at, step);
+        }
+        if let Some(next) = self.producer_checks.first() {
+            step.fx.set_timer(BrokerTimer::ExpireProducers, next);
         }
     }
 }

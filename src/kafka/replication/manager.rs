@@ -10,6 +10,7 @@ use super::disk::{Checkpoints, LogDirectory};
 use super::fetcher::Fetcher;
 use super::leader::Judgement;
 use super::partition::{Partition, Role};
+use super::producer_checks::ProducerChecks;
 use super::purgatory::{Operation, OperationId, Purgatory};
 use super::session_cache::FetchSessionCache;
 use crate::kafka::broker::timer::BrokerTimer;
@@ -62,6 +63,7 @@ pub struct ReplicaManager {
     pub(super) sessions: FetchSessionCache,
     pub(super) checkpoints: Checkpoints,
     pub(super) cleaner: LogCleaner,
+    pub(super) producer_checks: Rc<ProducerChecks>,
     notices: Vec<Notice>,
     /// The broker is about to stop: replicas that are out of sync are not fetched any more.
     stopping: bool,
@@ -85,6 +87,7 @@ impl ReplicaManager {
             configs: BTreeMap::new(),
             checkpoints: disk.checkpoints,
             cleaner: LogCleaner::new(disk.cleaned),
+            producer_checks: Rc::default(),
             notices: Vec::new(),
             stopping: false,
         }
@@ -163,6 +166,9 @@ impl ReplicaManager {
         let config = self.topic_config(&tp.topic, step.image);
         let me = self.me;
         self.disturb(tp);
+        if !self.partitions.contains_key(tp) {
+            self.schedule_producer_check(tp, step.now, step);
+        }
         let partition = self.partitions.entry(tp.clone()).or_insert_with(|| {
             let log = Log::created_at(step.now);
             Rc::new(Partition::new(tp.clone(), topic.id, log, config.clone()))
@@ -212,6 +218,7 @@ impl ReplicaManager {
         self.stop_fetching(tp);
         self.checkpoints.forget(tp);
         self.cleaner.forget(tp);
+        Rc::make_mut(&mut self.producer_checks).cancel(tp);
         step.fx.event(Event::ReplicaDeleted { broker: self.me, tp: tp.clone() });
         if partition.is_leader() {
             self.notice(Notice::Resigned { tp: tp.clone() });

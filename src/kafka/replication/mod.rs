@@ -26,6 +26,7 @@ mod offsets_for_leader_epoch;
 #[cfg(test)]
 mod tests;
 mod produce;
+mod producer_checks;
 mod selector;
 
 pub use disk::{LogDirectory, Lost};
