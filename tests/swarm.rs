@@ -51,6 +51,13 @@ fn a_few_storms_have_something_of_each_kind() {
     }
 }
 
+/// A consumer told a standing session only what had changed since it forgot all metadata, and kept asking for a partition
+/// of which it no longer knew the topic.
+#[test]
+fn a_consumer_that_forgets_its_metadata_lists_anew_what_it_fetches() {
+    run::run(105, 1).unwrap_or_else(|fault| panic!("{fault:#?}"));
+}
+
 #[test]
 fn what_the_swarm_cannot_do_is_said_with_exit_code_2() {
     check_refused(&["--seeds", "none"], "error: --seeds needs a number from 1, not \"none\"");

@@ -208,6 +208,7 @@ impl Metadata {
     fn rebootstrap(&mut self, now: Time) {
         self.nodes = self.bootstrap.iter().copied().collect();
         self.topics = Rc::default();
+        self.update_version += 1;
         self.refresh.requested = true;
         self.refresh.wanting_since = Some(now);
     }
@@ -354,7 +355,7 @@ impl Metadata {
         }
     }
 
-    /// Raised by each answer, and by each leader that was learned otherwise.
+    /// Raised by each answer, by each leader that was learned otherwise, and when all is forgotten (`Metadata.bootstrap`).
     pub fn update_version(&self) -> u32 {
         self.update_version
     }

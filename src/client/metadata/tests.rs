@@ -216,7 +216,9 @@ fn when_no_known_broker_can_be_reached_it_starts_from_the_bootstrap_servers_r_re
         bench.input(Input::Disconnected(main_peer(BrokerId(id))));
     }
     bench.done.clear();
+    let version = bench.metadata.update_version();
     assert_eq!(bench.refresh(), None);
     assert_eq!(bench.done, [(BrokerId(3), None)]);
     assert_eq!(bench.metadata.partition_count(&tp().topic), None, "what was known is forgotten");
+    assert_eq!(bench.metadata.update_version(), version + 1, "who rests on it looks again");
 }
