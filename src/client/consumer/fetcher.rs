@@ -49,6 +49,10 @@ impl Fetcher {
         self.buffer.front()
     }
 
+    pub(super) fn buffered_partitions(&self) -> BTreeSet<&TopicPartition> {
+        self.buffer.iter().map(|fetched| &fetched.tp).collect()
+    }
+
     /// Records of a partition that were fetched and that poll() has not returned.
     pub fn buffered(&self, tp: &TopicPartition) -> i64 {
         self.buffer.iter().filter(|fetched| fetched.tp == *tp).map(Fetched::remaining).sum()
@@ -122,7 +126,7 @@ impl Consumer {
     /// Brokers that have something to be fetched, owe no answer, and of whose data nothing is left in the buffer.
     fn brokers_due(&mut self, now: Time) -> Vec<BrokerId> {
         self.leave_lost_replicas(now);
-        let buffered: BTreeSet<&TopicPartition> = self.fetcher.buffer.iter().map(|f| &f.tp).collect();
+        let buffered = self.fetcher.buffered_partitions();
         if self.subscription.fetchable_from(None).any(|(tp, ..)| !buffered.contains(tp)) {
             self.metadata.request_update();
         }

@@ -10,22 +10,24 @@ use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, TopicPartition};
 
 impl Consumer {
-    /// Preferred replicas are given up when their time is over, or when metadata shows them to be out of reach.
+    /// Preferred replicas are given up when their time is over, or when metadata shows them to be out of reach. It is done
+    /// when a fetch could be sent: not for what is not fetchable or still in the buffer.
     pub(super) fn leave_lost_replicas(&mut self, now: Time) {
-        let (mut lost, mut over) = (Vec::new(), Vec::new());
-        for (tp, replica, until) in self.subscription.preferring() {
+        self.subscription.note_metadata(self.metadata.update_version());
+        let buffered = self.fetcher.buffered_partitions();
+        let doubtful = self.subscription.doubtful(now).filter(|tp| !buffered.contains(tp));
+        let doubtful: Vec<TopicPartition> = doubtful.cloned().collect();
+        for tp in &doubtful {
+            let preferred = self.subscription.owned().get(tp).and_then(|owned| owned.preferred);
+            let Some((replica, until)) = preferred else { continue };
             if until < now {
-                over.push(tp.clone());
-            } else if !self.metadata.is_online(tp, replica) {
-                lost.push(tp.clone());
+                self.subscription.edit(tp, |owned| owned.preferred = None);
+            } else if self.metadata.is_online(tp, replica) {
+                self.subscription.note_reachable(tp);
+            } else {
+                self.metadata.request_update();
+                self.clear_preferred(tp);
             }
-        }
-        for tp in &over {
-            self.subscription.edit(tp, |owned| owned.preferred = None);
-        }
-        for tp in &lost {
-            self.metadata.request_update();
-            self.clear_preferred(tp);
         }
     }
 

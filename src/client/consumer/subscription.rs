@@ -93,7 +93,7 @@ impl Owned {
     fn listing(&self) -> Listing {
         let valid = self.valid_position().is_some();
         let fetchable = (valid && !self.pending_revocation).then_some((self.source(), self.place));
-        Listing { unsettled: !valid, prefers: self.preferred.is_some(), fetchable }
+        Listing { unsettled: !valid, preferred: self.preferred, fetchable }
     }
 
     /// What a fetch asks for: of whom, from where, and of a leader in which epoch.
@@ -129,7 +129,7 @@ pub(super) struct Validation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Listing {
     unsettled: bool,
-    prefers: bool,
+    preferred: Option<(BrokerId, Time)>,
     /// From where it is fetched, if it may be, and its place in the order.
     fetchable: Option<(Option<BrokerId>, u64)>,
 }
@@ -139,8 +139,12 @@ struct Listing {
 struct Index {
     /// Those without a valid position.
     unsettled: BTreeSet<TopicPartition>,
-    /// Those with a preferred replica.
-    preferring: BTreeSet<TopicPartition>,
+    /// Those with a preferred replica, by the time until which it is.
+    preferring: BTreeSet<(Time, TopicPartition)>,
+    /// Those among them whose replica has not been looked for in the newest metadata.
+    unchecked: BTreeSet<TopicPartition>,
+    /// The version of the metadata that `unchecked` refers to.
+    checked_version: Option<u32>,
     /// Those that may be fetched, by the broker that has them, in the order in which fetches list them; who returned data
     /// goes to the end (R-CONS-3).
     fetchable: BTreeMap<Option<BrokerId>, BTreeMap<u64, TopicPartition>>,
@@ -153,8 +157,8 @@ impl Index {
         if listing.unsettled {
             self.unsettled.insert(tp.clone());
         }
-        if listing.prefers {
-            self.preferring.insert(tp.clone());
+        if let Some((_, until)) = listing.preferred {
+            self.preferring.insert((until, tp.clone()));
         }
         if let Some((source, place)) = listing.fetchable {
             self.fetchable.entry(source).or_default().insert(place, tp.clone());
@@ -169,8 +173,8 @@ impl Index {
         if listing.unsettled {
             self.unsettled.remove(tp);
         }
-        if listing.prefers {
-            self.preferring.remove(tp);
+        if let Some((_, until)) = listing.preferred {
+            self.preferring.remove(&(until, tp.clone()));
         }
         if let Some((source, place)) = listing.fetchable
             && let Some(listed) = self.fetchable.get_mut(&source)
@@ -227,6 +231,11 @@ impl SubscriptionState {
         if before != after {
             self.index.unlist(tp, before);
             self.index.list(tp, after);
+            if after.preferred.is_none() {
+                self.index.unchecked.remove(tp);
+            } else if after.preferred != before.preferred {
+                self.index.unchecked.insert(tp.clone());
+            }
         }
         Some(result)
     }
@@ -277,12 +286,22 @@ impl SubscriptionState {
         self.index.unsettled.iter().map(|tp| (tp, &self.owned[tp]))
     }
 
-    /// Partitions with a preferred replica, that one, and until when it is to be read from.
-    pub(super) fn preferring(&self) -> impl Iterator<Item = (&TopicPartition, BrokerId, Time)> {
-        self.index.preferring.iter().filter_map(|tp| {
-            let (replica, until) = self.owned[tp].preferred?;
-            Some((tp, replica, until))
-        })
+    /// Metadata of this version may show preferred replicas to be out of reach.
+    pub(super) fn note_metadata(&mut self, version: u32) {
+        if self.index.checked_version.replace(version) != Some(version) {
+            self.index.unchecked = self.index.preferring.iter().map(|(_, tp)| tp.clone()).collect();
+        }
+    }
+
+    /// Partitions that may be fetched and whose preferred replica's time is over, or was not looked for in the metadata.
+    pub(super) fn doubtful(&self, now: Time) -> impl Iterator<Item = &TopicPartition> {
+        let over = self.index.preferring.iter().take_while(move |(until, _)| *until < now).map(|(_, tp)| tp);
+        over.chain(&self.index.unchecked).filter(|tp| self.is_fetchable(tp))
+    }
+
+    /// The preferred replica is within reach.
+    pub(super) fn note_reachable(&mut self, tp: &TopicPartition) {
+        self.index.unchecked.remove(tp);
     }
 
     /// Positions that wait for their validation and may be asked about now, with the leader to be asked.
@@ -403,72 +422,5 @@ impl SubscriptionState {
     pub(super) fn all_consumed(&self) -> Vec<(TopicPartition, Position)> {
         let positions = self.owned.iter();
         positions.filter_map(|(tp, owned)| Some((tp.clone(), owned.valid_position()?))).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kafka::types::Topic;
-
-    fn tp(partition: i32) -> TopicPartition {
-        TopicPartition::new(&Topic::new("t"), partition)
-    }
-
-    fn at(offset: i64) -> Position {
-        Position { offset: Offset(offset), epoch: LeaderEpoch(3) }
-    }
-
-    fn owning(partitions: i32) -> SubscriptionState {
-        let mut subscription = SubscriptionState::default();
-        subscription.assign(&(0..partitions).map(tp).collect::<Vec<_>>());
-        subscription
-    }
-
-    #[test]
-    fn only_what_has_a_position_is_committed_r_cons_15() {
-        let mut subscription = owning(3);
-        subscription.set_position(&tp(1), at(7));
-        subscription.reset(&tp(2), OffsetReset::Latest);
-        assert_eq!(subscription.all_consumed(), [(tp(1), at(7))]);
-        assert_eq!(subscription.initializing(), [tp(0)]);
-        assert_eq!(subscription.to_reset(Time::ZERO), [(tp(2), OffsetReset::Latest)]);
-    }
-
-    #[test]
-    fn who_returned_data_is_listed_last_r_cons_3() {
-        let mut subscription = owning(3);
-        (0..3).for_each(|partition| subscription.set_position(&tp(partition), at(0)));
-        subscription.move_to_end(&tp(0));
-        let order: Vec<_> = subscription.fetchable_from(None).map(|(tp, ..)| tp.partition).collect();
-        assert_eq!(order, [1, 2, 0]);
-    }
-
-    #[test]
-    fn what_is_about_to_be_given_up_is_not_fetched_but_still_committed_r_grp_29() {
-        let mut subscription = owning(1);
-        subscription.set_position(&tp(0), at(100));
-        subscription.mark_pending_revocation();
-        assert!(!subscription.is_fetchable(&tp(0)));
-        assert_eq!(subscription.all_consumed(), [(tp(0), at(100))]);
-    }
-
-    #[test]
-    fn a_partition_that_comes_back_after_revocation_starts_anew_r_cons_8() {
-        let mut subscription = owning(1);
-        subscription.set_position(&tp(0), at(100));
-        subscription.assign(&[]);
-        subscription.assign(&[tp(0)]);
-        assert_eq!(subscription.position(&tp(0)), None);
-    }
-
-    #[test]
-    fn lag_is_high_watermark_less_position_r_obs_9() {
-        let mut subscription = owning(1);
-        subscription.set_position(&tp(0), at(40));
-        let lag = |subscription: &SubscriptionState| subscription.owned()[&tp(0)].lag();
-        assert_eq!(lag(&subscription), None);
-        subscription.edit(&tp(0), |owned| owned.high_watermark = Some(Offset(61)));
-        assert_eq!(lag(&subscription), Some(21));
     }
 }

@@ -6,6 +6,7 @@ mod fetching;
 mod membership;
 mod racks;
 mod starting;
+mod subscription;
 mod validation;
 
 use std::collections::{BTreeMap, BTreeSet};

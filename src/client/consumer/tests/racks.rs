@@ -59,3 +59,24 @@ fn a_follower_that_fails_is_left_for_the_leader_r_repl_64() {
     rig.run_until(5_000);
     assert_eq!(rig.fetching(1), [(0, 0)], "a replica that metadata shows offline");
 }
+
+#[test]
+fn a_replica_is_left_only_when_a_fetch_could_be_sent_r_repl_64() {
+    let mut rig = Rig::joined(
+        &["poll", "process 1s"],
+        &[
+            ("client.rack", "b"),
+            ("metadata.max.age.ms", "2500"),
+            ("enable.auto.commit", "false"),
+            ("max.poll.records", "2"),
+        ],
+    );
+    rig.deliver_data(1, vec![told_to_read_from(2)]);
+    rig.deliver(2, &[(0, 0, 6)]);
+    let preferred = |rig: &Rig| rig.consumer.subscription().owned()[&tp(0)].preferred.map(|(id, _)| id);
+    // The second poll, at 2 s, leaves two records; the third, at 4 s, takes them, and the fourth, at 6 s, finds none.
+    rig.run_until(4_500);
+    assert_eq!((rig.position(0), preferred(&rig)), (6, Some(BrokerId(2))));
+    rig.run_until(6_100);
+    assert_eq!((preferred(&rig), rig.fetching(1)), (None, vec![(0, 6)]));
+}
