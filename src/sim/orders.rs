@@ -441,7 +441,7 @@ fn check_broker_config(key: &str) -> Result<(), Refusal> {
     match broker_key(key) {
         Some(_) if has_effect_on_brokers(key) => Ok(()),
         Some(_) => Err(refuse(format!("{key} is a config of Kafka that has no effect here yet"))),
-        None => Err(refuse(format!("{key} is no config of Kafka's brokers"))),
+        None => Err(refuse(format!("{key} is no broker config that is known here"))),
     }
 }
 

@@ -93,7 +93,7 @@ fn what_a_broker_reads_only_when_it_starts_is_refused_while_it_runs() {
         c.try_give(command).expect_err("it has no effect here").reason
     };
     assert!(refused(&mut c, "num.io.threads", 1).contains("has no effect here yet"));
-    assert!(refused(&mut c, "message.max.byte", 1).contains("is no config of Kafka's brokers"));
+    assert!(refused(&mut c, "message.max.byte", 1).contains("is no broker config that is known here"));
     assert!(refused(&mut c, "message.max.bytes", 9).contains("there is no broker 9"));
     assert_eq!(c.world.newest_image().expect("an image").broker_configs.len(), 0, "nothing is half done");
 }

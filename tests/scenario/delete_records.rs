@@ -48,7 +48,11 @@ fn the_leaders_log_start_moves_and_its_followers_follow_before_the_answer_comes_
     let starts: Vec<i64> =
         (1..=3).map(|id| c.partition(id, "t-0").expect("a replica").log.log_start_offset().0).collect();
     assert_eq!(starts, [8, 8, 8], "the low watermark is theirs too");
-    assert_eq!(c.partition(1, "t-0").expect("a replica").log.segments().count(), bases, "files stay for now");
+    assert_eq!(
+        c.partition(1, "t-0").expect("a replica").log.segments().count(),
+        bases,
+        "files stay until retention looks"
+    );
     let moved = c.events().find_map(|event| match event {
         Event::LogStartMoved { leader: true, from, to, reason, .. } => Some((from.0, to.0, *reason)),
         _ => None,

@@ -150,8 +150,7 @@ impl Consumer {
             metadata_version: self.metadata.update_version(),
         };
         let stood = self.fetcher.bases.insert(broker, basis) == Some(basis);
-        let session = self.fetcher.sessions.entry(broker).or_default();
-        if !stood || session.next().is_full() {
+        if !stood || self.session(broker).next().is_full() {
             let (all, complete) = self.all_from(broker);
             if !complete {
                 self.metadata.request_update();
@@ -304,7 +303,10 @@ impl Consumer {
         let owned = self.subscription.owned().get(&fetched.tp)?;
         let position = owned.position()?;
         match fetched.error {
-            ErrorCode::None => fetched.corrupt().filter(|_| position.offset == fetched.next_offset()),
+            ErrorCode::None => {
+                let is_read = self.subscription.is_fetchable(&fetched.tp);
+                fetched.corrupt().filter(|_| is_read && position.offset == fetched.next_offset())
+            }
             ErrorCode::OffsetOutOfRange => {
                 let current = position.offset == fetched.offset && owned.preferred.is_none();
                 (current && self.config.auto_offset_reset.is_none()).then_some(fetched.error)

@@ -169,20 +169,26 @@ fn a_lost_connection_costs_the_fetch_and_is_opened_again() {
 
 #[test]
 fn a_damaged_batch_fails_the_poll_after_the_records_before_it_r_cons_33() {
-    let damaged = || {
-        let mut bytes = BytesMut::from(&batch(2, 4)[..]);
+    let damaged = |from, to| {
+        let mut bytes = BytesMut::from(&batch(from, to)[..]);
         let value = bytes.len() - 2;
         bytes[value] ^= 1;
-        vec![data_of(0, &[batch(0, 2), bytes.freeze()])]
+        bytes.freeze()
     };
+    let damaged_behind = || vec![data_of(0, &[batch(0, 2), damaged(2, 4)])];
     let mut rig = Rig::joined(&["poll"], &[]);
-    rig.deliver_data(1, damaged());
+    rig.deliver_data(1, damaged_behind());
     let expected =
         ["polled 2 of 0: 0..2", "failed: CORRUPT_MESSAGE", "auto-committed 0@2", "gave up [0]: Closing"];
     rig.check_events(&expected);
     let mut rig = Rig::joined(&["poll"], &[("check.crcs", "false")]);
-    rig.deliver_data(1, damaged());
+    rig.deliver_data(1, damaged_behind());
     rig.check_events(&["polled 4 of 0: 0..4"]);
+    // What is about to be given up is not read, so nobody meets the damage (R-CONS-6).
+    let mut rig = Rig::joined(&["poll"], &[]);
+    rig.consumer.subscription.mark_pending_revocation();
+    rig.deliver_data(1, vec![data_of(0, &[damaged(0, 2)])]);
+    rig.check_events(&[]);
 }
 
 #[test]
