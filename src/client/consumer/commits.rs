@@ -14,8 +14,8 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::config::ConsumerConfig;
 use super::membership::{Identity, JoinPrepare, MemberState};
+use super::owned::Position;
 use super::requests::Call;
-use super::subscription::Position;
 use super::{Consumer, ConsumerTimer};
 use crate::kafka::effects::Effects;
 use crate::kafka::event::Event;

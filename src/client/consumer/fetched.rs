@@ -7,7 +7,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use kafka_protocol::messages::fetch_response::PartitionData;
 
-use super::subscription::Position;
+use super::owned::Position;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::record::{Batch, split_batches};
 use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, TopicPartition};

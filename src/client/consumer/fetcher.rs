@@ -9,9 +9,9 @@ use kafka_protocol::messages::fetch_response::{FetchResponse, PartitionData};
 use kafka_protocol::protocol::StrBytes;
 
 use super::fetched::{Fetched, Taken};
+use super::owned::{Owned, Position};
 use super::program::Returned;
 use super::requests::Call;
-use super::subscription::{Owned, Position};
 use super::{Consumer, ConsumerTimer};
 use crate::client::metadata;
 use crate::kafka::effects::Effects;

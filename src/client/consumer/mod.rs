@@ -6,7 +6,9 @@
 //! **Invariant:** the application's thread is in one line at a time; nothing is committed, given up or returned outside
 //! poll(), commitSync() and close().
 
+mod answers;
 mod assignment;
+mod closing;
 mod commits;
 pub mod config;
 mod coordinator;
@@ -14,12 +16,14 @@ mod fetched;
 mod fetcher;
 mod membership;
 mod offsets;
+mod owned;
 pub mod program;
 mod read_replica;
 mod rebalance;
 mod requests;
 mod spec;
 mod subscription;
+mod timers;
 mod validation;
 #[cfg(test)]
 mod tests;
@@ -31,21 +35,22 @@ pub use commits::{Commits, SyncCommit, SyncStep};
 pub use config::ConsumerConfig;
 pub use fetcher::Fetcher;
 pub use membership::{Coordinator, Heartbeat, Identity, Join, JoinPrepare, MemberState, Membership};
+pub use owned::{FetchState, Owned, Position};
 pub use program::{Activity, CloseStep, Line, Program, ProgramError, Returned};
 pub use spec::{ConsumerSpec, SpecError};
-pub use subscription::{FetchState, Owned, Position, SubscriptionState};
+pub use subscription::SubscriptionState;
 pub use view::Waiting;
 
 use crate::client::metadata::Metadata;
-use crate::kafka::effects::{Effects, Input, Peer};
-use crate::kafka::event::{Event, RevokeReason};
-use crate::kafka::network_client::{NetworkClient, NetworkEvent, NetworkTimer};
-use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
+use crate::kafka::effects::{Effects, Input};
+use crate::kafka::event::Event;
+use crate::kafka::network_client::{NetworkClient, NetworkTimer};
+use crate::kafka::protocol::ErrorCode;
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, Generation};
+use crate::kafka::types::BrokerId;
 use offsets::CommittedLookup;
-use requests::{Call, Requests, coordinator_peer};
+use requests::{Call, Requests};
 
 /// The timers of a consumer: one for each thread and those of its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,9 +103,6 @@ pub struct Consumer {
     armed: (Option<Time>, Option<Time>),
 }
 
-/// close()'s own default.
-const CLOSE_TIMEOUT_MS: i64 = 30_000;
-
 impl Consumer {
     /// A consumer that waits for [`Input::Start`]. `bootstrap` is what bootstrap.servers names.
     ///
@@ -147,17 +149,6 @@ impl Consumer {
             Input::Timer(ConsumerTimer::Application) => self.armed.0 = None,
             Input::Timer(ConsumerTimer::Background) => self.armed.1 = None,
             _ => self.on_network_input(now, &input, fx),
-        }
-        self.run(now, fx);
-    }
-
-    /// Asks the application to stop: it finishes its loop up to the next poll and closes the consumer there, as with a
-    /// flag and wakeup(). The process ends by [`Effect::Exit`](crate::kafka::effects::Effect::Exit).
-    pub fn close(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
-        match self.program.activity {
-            Activity::Stopped | Activity::Closing { .. } => return,
-            Activity::Polling { .. } => self.begin_close(now),
-            Activity::Processing { .. } | Activity::Committing { .. } => self.close_requested = true,
         }
         self.run(now, fx);
     }
@@ -257,258 +248,5 @@ impl Consumer {
             fx.event(Event::ClientFailed { client: self.spec.name.clone(), error });
             self.begin_close(now);
         }
-    }
-
-    fn begin_close(&mut self, now: Time) {
-        let timeout_ms = CLOSE_TIMEOUT_MS.min(self.config.common.request_timeout_ms);
-        let until = now.plus_ms(timeout_ms);
-        self.program.activity = Activity::Closing { until, step: CloseStep::Committing };
-        if self.config.auto_commit_interval_ms.is_some() {
-            self.begin_sync_commit(now, timeout_ms, true);
-        }
-    }
-
-    /// close(): commit, give up partitions, leave, end the fetch sessions, exit (R-CONS-17, R-CONS-27).
-    fn run_close(
-        &mut self,
-        now: Time,
-        until: Time,
-        step: CloseStep,
-        fx: &mut Effects<ConsumerTimer>,
-    ) -> bool {
-        match step {
-            CloseStep::Committing if !self.sync_commit_is_over(now, fx) => false,
-            CloseStep::Committing => {
-                let identity = &self.membership.identity;
-                let lost = identity.generation == Generation::NONE || self.membership.is_rebalancing();
-                let reason = if lost { RevokeReason::Lost } else { RevokeReason::Closing };
-                self.give_up_partitions(reason, fx);
-                let awaited = self.leave(now, "the consumer is being closed", fx);
-                let step = if awaited { CloseStep::Leaving } else { CloseStep::Left };
-                self.program.activity = Activity::Closing { until, step };
-                true
-            }
-            CloseStep::Leaving if now < until => false,
-            CloseStep::Leaving | CloseStep::Left => {
-                let left = if now < until { self.close_sessions(now, fx) } else { 0 };
-                let step = CloseStep::EndingSessions { left };
-                self.program.activity = Activity::Closing { until, step };
-                true
-            }
-            CloseStep::EndingSessions { left } if left > 0 && now < until => false,
-            CloseStep::EndingSessions { .. } => {
-                self.program.activity = Activity::Stopped;
-                fx.exit();
-                true
-            }
-        }
-    }
-
-    fn on_session_closed(&mut self) {
-        if let Activity::Closing { step: CloseStep::EndingSessions { left }, .. } = &mut self.program.activity
-        {
-            *left -= 1;
-        }
-    }
-
-    fn on_leave_group(&mut self) {
-        if let Activity::Closing { step: step @ CloseStep::Leaving, .. } = &mut self.program.activity {
-            *step = CloseStep::Left;
-        }
-    }
-
-    fn send_to_coordinator(
-        &mut self,
-        now: Time,
-        request: impl Into<Request>,
-        call: Call,
-        fx: &mut Effects<ConsumerTimer>,
-    ) {
-        self.send_to_coordinator_within(now, request, call, self.config.common.request_timeout_ms, fx);
-    }
-
-    fn send_to_coordinator_within(
-        &mut self,
-        now: Time,
-        request: impl Into<Request>,
-        call: Call,
-        timeout_ms: i64,
-        fx: &mut Effects<ConsumerTimer>,
-    ) {
-        match self.membership.coordinator() {
-            Some(broker) => {
-                self.requests.send(now, coordinator_peer(broker), request, call, timeout_ms, fx);
-            }
-            None => self.on_lost_call(now, call, fx),
-        }
-    }
-
-    fn on_network_input(&mut self, now: Time, input: &Input<ConsumerTimer>, fx: &mut Effects<ConsumerTimer>) {
-        let stood = matches!(input, Input::Disconnected(peer) if self.requests.network.is_connected(*peer));
-        match self.requests.on_input(now, input, fx) {
-            None | Some(NetworkEvent::Ready(_) | NetworkEvent::BackoffOver(_)) => {}
-            Some(NetworkEvent::Answered { context, response, .. }) => {
-                self.on_answer(now, context, &response, fx);
-            }
-            Some(NetworkEvent::Lost { peer, contexts, timed_out }) => {
-                self.on_connection_lost(now, peer, contexts, timed_out, stood, fx);
-            }
-        }
-    }
-
-    fn on_connection_lost(
-        &mut self,
-        now: Time,
-        peer: Peer,
-        calls: Vec<Call>,
-        timed_out: Option<ApiKey>,
-        stood: bool,
-        fx: &mut Effects<ConsumerTimer>,
-    ) {
-        let client = self.spec.name.clone();
-        if let Some(api) = timed_out {
-            fx.event(Event::RequestTimedOut { client, node: peer.node, api });
-        } else if stood {
-            fx.event(Event::ConnectionLost { client, node: peer.node, requests: calls.len() as i32 });
-        }
-        self.metadata.on_disconnect(now);
-        if self.membership.coordinator().map(coordinator_peer) == Some(peer) {
-            let error = match timed_out {
-                Some(_) => ErrorCode::RequestTimedOut,
-                None => ErrorCode::NetworkException,
-            };
-            self.mark_coordinator_unknown(now, error, fx);
-        }
-        for call in calls {
-            self.on_lost_call(now, call, fx);
-        }
-    }
-
-    /// A request that will not be answered; whether it was carried out is unknown.
-    fn on_lost_call(&mut self, now: Time, call: Call, fx: &mut Effects<ConsumerTimer>) {
-        match call {
-            Call::Metadata => self.metadata.on_failure(now),
-            Call::FindCoordinator => self.coordinator_not_found(now),
-            Call::JoinGroup { .. } | Call::SyncGroup { .. } => self.join_lost(now),
-            Call::Heartbeat { .. } => self.heartbeat_failed(now),
-            Call::LeaveGroup => self.on_leave_group(),
-            Call::OffsetCommit(call) => {
-                self.commit_done(now, &call, Err(commits::CommitError::Retriable), fx)
-            }
-            Call::OffsetFetch { attempt } => self.offset_fetch_failed(now, attempt),
-            Call::ListOffsets(asked) => asked.iter().for_each(|(tp, _)| self.reset_failed(now, tp)),
-            Call::OffsetForLeaderEpoch(asked) => {
-                asked.iter().for_each(|validation| self.validation_failed(now, &validation.tp));
-            }
-            Call::Fetch { broker } => {
-                for tp in self.fetcher.fetch_lost(broker) {
-                    self.clear_preferred(&tp);
-                }
-            }
-            Call::CloseFetchSession => self.on_session_closed(),
-        }
-    }
-
-    fn on_answer(&mut self, now: Time, call: Call, response: &Response, fx: &mut Effects<ConsumerTimer>) {
-        match (call, response) {
-            (Call::Metadata, Response::Metadata(answer)) => {
-                self.metadata.on_response(now, answer);
-                self.fail_for_an_invalid_topic(now, fx);
-                self.plan_if_metadata_is_there(now, fx);
-            }
-            (Call::FindCoordinator, Response::FindCoordinator(answer)) => {
-                self.on_find_coordinator(now, answer, fx);
-            }
-            (Call::JoinGroup { sent_as }, Response::JoinGroup(answer)) => {
-                self.on_join_group(now, &sent_as, answer, fx);
-            }
-            (Call::SyncGroup { sent_as }, Response::SyncGroup(answer)) => {
-                self.on_sync_group(now, &sent_as, answer, fx);
-            }
-            (Call::Heartbeat { sent_as }, Response::Heartbeat(answer)) => {
-                self.on_heartbeat(now, &sent_as, answer, fx);
-            }
-            (Call::LeaveGroup, Response::LeaveGroup(_)) => self.on_leave_group(),
-            (Call::OffsetCommit(call), Response::OffsetCommit(answer)) => {
-                self.on_offset_commit(now, &call, answer, fx);
-            }
-            (Call::OffsetFetch { attempt }, Response::OffsetFetch(answer)) => {
-                self.on_offset_fetch(now, attempt, answer, fx);
-            }
-            (Call::ListOffsets(asked), Response::ListOffsets(answer)) => {
-                self.on_list_offsets(now, &asked, answer, fx);
-            }
-            (Call::OffsetForLeaderEpoch(asked), Response::OffsetForLeaderEpoch(answer)) => {
-                self.on_offsets_for_leader_epoch(now, &asked, answer, fx);
-            }
-            (Call::Fetch { broker }, Response::Fetch(answer)) => self.on_fetch(broker, answer),
-            (Call::CloseFetchSession, Response::Fetch(_)) => self.on_session_closed(),
-            (call, response) => panic!("{call:?} was answered with {}", response.api().name()),
-        }
-    }
-
-    /// A name that no topic can have makes poll() throw.
-    fn fail_for_an_invalid_topic(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
-        let errors = self.spec.topics.iter().filter_map(|topic| self.metadata.topic(topic)).map(|t| t.error);
-        if let Some(error) = errors.into_iter().find(|error| *error == ErrorCode::InvalidTopicException) {
-            self.fail(now, error, fx);
-        }
-    }
-
-    fn arm_timers(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
-        let stopped = self.program.activity == Activity::Stopped;
-        let later = |due: Option<Time>| due.filter(|at| *at > now && !stopped);
-        let due = (later(self.application_due(now)), later(self.background_thread_due()));
-        for (timer, armed, due) in [
-            (ConsumerTimer::Application, &mut self.armed.0, due.0),
-            (ConsumerTimer::Background, &mut self.armed.1, due.1),
-        ] {
-            match due {
-                Some(at) if *armed != due => fx.set_timer(timer, at),
-                None if armed.is_some() => fx.cancel_timer(timer),
-                _ => {}
-            }
-            *armed = due;
-        }
-    }
-
-    /// When the application's thread goes on if nothing arrives before.
-    fn application_due(&self, now: Time) -> Option<Time> {
-        let mut due: Vec<Time> = self.metadata_due.into_iter().collect();
-        match self.program.activity {
-            Activity::Stopped => {}
-            Activity::Processing { until } => due.push(until),
-            Activity::Polling { until, .. } => {
-                due.push(until);
-                due.extend(self.poll_due(now));
-            }
-            Activity::Committing { .. } => {}
-            Activity::Closing { until, .. } => due.push(until),
-        }
-        if let Some(sync) = &self.commits.sync() {
-            due.push(sync.deadline);
-            due.extend(if let SyncStep::ToSend(at) = sync.step { Some(at) } else { None });
-        }
-        if let Coordinator::Unknown { retry_at } = self.membership.coordinator {
-            due.push(retry_at);
-        }
-        due.into_iter().filter(|at| *at > now).min()
-    }
-
-    /// Back-offs and intervals that end inside a poll().
-    fn poll_due(&self, now: Time) -> impl Iterator<Item = Time> {
-        let interval = self.config.auto_commit_interval_ms.map(|_| self.commits.next_interval_at());
-        let join = match self.membership.join {
-            Join::Idle { not_before } => Some(not_before),
-            _ => None,
-        };
-        let (commit, commit_until) = match self.membership.prepare {
-            JoinPrepare::Retrying { at, until } => (Some(at), Some(until)),
-            JoinPrepare::Committing { until } => (None, Some(until)),
-            _ => (None, None),
-        };
-        let lookup = Some(self.committed_lookup.retry_at());
-        let reset = self.subscription.next_retry(now);
-        [interval, join, commit, commit_until, lookup, reset].into_iter().flatten()
     }
 }

@@ -13,8 +13,8 @@ use kafka_protocol::messages::{
 };
 
 use super::config::OffsetReset;
+use super::owned::{FetchState, Position};
 use super::requests::Call;
-use super::subscription::{FetchState, Position};
 use super::{Consumer, ConsumerTimer, Progress};
 use crate::client::metadata;
 use crate::kafka::effects::Effects;

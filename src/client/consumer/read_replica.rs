@@ -2,7 +2,7 @@
 //!
 //! Mirrors `AbstractFetch.selectReadReplica` and the preferred read replica of `SubscriptionState`.
 
-use super::subscription::Owned;
+use super::owned::Owned;
 use super::{Consumer, ConsumerTimer};
 use crate::kafka::effects::Effects;
 use crate::kafka::event::Event;

@@ -13,8 +13,9 @@ use kafka_protocol::messages::offset_for_leader_epoch_request::{
 use kafka_protocol::messages::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, TopicName};
 
 use super::offsets::{CONSUMER, by_topic};
+use super::owned::{FetchState, Position};
 use super::requests::Call;
-use super::subscription::{FetchState, Position, Validation};
+use super::subscription::Validation;
 use super::{Consumer, ConsumerTimer};
 use crate::client::metadata;
 use crate::kafka::effects::Effects;

@@ -24,7 +24,7 @@ use crate::kafka::controller::not_controller;
 use crate::kafka::effects::{Channel, Effect, Effects, RequestId};
 use crate::kafka::envelope;
 use crate::kafka::group::partition_for;
-use crate::kafka::protocol::metadata_records::{PORT, host};
+use crate::kafka::protocol::listener::{PORT, host};
 use crate::kafka::protocol::{ErrorCode, Request, Response};
 use crate::kafka::time::Time;
 use crate::kafka::topic_name;

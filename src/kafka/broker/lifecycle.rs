@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::process::{Broker, Purpose};
 use super::timer::BrokerTimer;
 use crate::kafka::effects::{Channel, Effects};
-use crate::kafka::protocol::metadata_records::{PORT, host};
+use crate::kafka::protocol::listener::{PORT, host};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerEpoch, CLUSTER_ID};
 

@@ -14,7 +14,7 @@ use super::leader::Progress;
 use super::messages::topic_name;
 use super::state::State;
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::protocol::metadata_records::{CONTROLLER_PORT, controller_host};
+use crate::kafka::protocol::listener::{CONTROLLER_PORT, controller_host};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ControllerId, NodeId, Offset};
 

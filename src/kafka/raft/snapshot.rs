@@ -12,7 +12,8 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::{Encodable, StrBytes};
 
-use crate::kafka::protocol::metadata_records::{CONTROLLER_PORT, MetadataRecord, controller_host};
+use crate::kafka::protocol::listener::{CONTROLLER_PORT, controller_host};
+use crate::kafka::protocol::metadata_records::MetadataRecord;
 use crate::kafka::record::{
     Batch, BatchBuilder, BatchError, BatchParameters, ControlType, NewRecord, control_key, split_batches,
 };

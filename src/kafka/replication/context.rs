@@ -22,7 +22,7 @@ use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::RequestId;
 use crate::kafka::fetch_session::{FetchMetadata, Wanted};
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::protocol::metadata_records::{PORT, host};
+use crate::kafka::protocol::listener::{PORT, host};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, TopicId, TopicPartition};
 

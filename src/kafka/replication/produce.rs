@@ -16,7 +16,7 @@ use crate::kafka::effects::{Effect, RequestId};
 use crate::kafka::event::Event;
 use crate::kafka::log::{AppendError, Appended, Origin};
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::protocol::metadata_records::{PORT, host};
+use crate::kafka::protocol::listener::{PORT, host};
 use crate::kafka::types::{Offset, TopicId, TopicPartition};
 
 const ACKS_ALL: i16 = -1;

@@ -218,7 +218,8 @@ pub(super) fn tell(processes: &Processes, time: Time, event: &Event) -> Option<S
                 count(*partitions, "partition")
             ),
         )
-        .rules(&["R-PLACE-3"]),
+        .detail("Of each partition's replicas those in service are in sync, and the first of them leads.")
+        .rules(&["R-PLACE-1", "R-PLACE-6"]),
         Event::PartitionsAdded { topic, from, to } => {
             let title = format!("topic {topic}: {from} -> {}", count(*to, "partition"));
             Sentence::new(time, Tone::Info, Subject::Topic(topic.clone()), title)

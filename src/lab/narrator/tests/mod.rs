@@ -5,6 +5,7 @@ mod cluster;
 mod groups;
 mod routine;
 mod storage;
+mod topics;
 
 use std::collections::BTreeSet;
 

@@ -65,7 +65,8 @@ fn every_event_is_told_in_one_of_these_tests_or_is_routine() {
         include_str!("clients.rs"),
         include_str!("cluster.rs"),
         include_str!("groups.rs"),
-        include_str!("storage.rs")
+        include_str!("storage.rs"),
+        include_str!("topics.rs")
     );
     let routine: BTreeSet<String> =
         silent().iter().map(|event| format!("{event:?}")).map(|text| text.replace(" {", " ")).collect();

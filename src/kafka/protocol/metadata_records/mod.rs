@@ -5,99 +5,23 @@
 //!
 //! **Invariant:** `decode(encode(r)) == r`.
 
+mod partition;
+mod registration;
+
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::wire::{Reader, WireError, WireProblem, Writer};
-use crate::kafka::types::{
-    BrokerEpoch, BrokerId, ControllerId, LeaderEpoch, PartitionEpoch, ProducerId, Topic, TopicId,
+pub use partition::{PartitionChange, PartitionRecord, RecoveryState};
+use partition::{decode_partition, decode_partition_change, encode_partition, encode_partition_change};
+pub use registration::{BrokerRegistrationChange, RegisterBroker};
+use registration::{
+    decode_registration, decode_registration_change, encode_registration, encode_registration_change,
 };
 
+use super::wire::{Reader, WireError, WireProblem, Writer};
+use crate::kafka::types::{BrokerEpoch, BrokerId, ProducerId, Topic, TopicId};
+
 const FRAME_VERSION: u32 = 1;
-
-/// The port of every broker's one listener.
-pub const PORT: u16 = 9092;
-
-/// The port of every controller's one listener.
-pub const CONTROLLER_PORT: u16 = 9093;
-
-/// The host name of a controller's one listener.
-pub fn controller_host(controller: ControllerId) -> String {
-    format!("controller-{controller}")
-}
-
-/// The host name of a broker's one listener.
-pub fn host(broker: BrokerId) -> String {
-    format!("broker-{broker}")
-}
-
-/// LeaderRecoveryState.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum RecoveryState {
-    #[default]
-    Recovered,
-    /// The leader was elected outside the in-sync set and has not yet confirmed its log.
-    Recovering,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RegisterBroker {
-    pub broker: BrokerId,
-    pub incarnation: Uuid,
-    pub epoch: BrokerEpoch,
-    pub rack: Option<String>,
-    pub fenced: bool,
-    pub in_controlled_shutdown: bool,
-}
-
-/// Fields that are `None` did not change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BrokerRegistrationChange {
-    pub broker: BrokerId,
-    pub epoch: BrokerEpoch,
-    pub fenced: Option<bool>,
-    pub in_controlled_shutdown: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartitionRecord {
-    pub partition: i32,
-    pub topic_id: TopicId,
-    pub replicas: Vec<BrokerId>,
-    pub isr: Vec<BrokerId>,
-    pub removing: Vec<BrokerId>,
-    pub adding: Vec<BrokerId>,
-    pub leader: BrokerId,
-    pub recovery: RecoveryState,
-    pub leader_epoch: LeaderEpoch,
-    pub partition_epoch: PartitionEpoch,
-    /// Only in snapshots: a new partition has none.
-    pub elr: Vec<BrokerId>,
-    pub last_known_elr: Vec<BrokerId>,
-}
-
-/// Fields that are `None` did not change; `leader: Some(BrokerId::NONE)` says that there is none now.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PartitionChange {
-    pub partition: i32,
-    pub topic_id: TopicId,
-    pub isr: Option<Vec<BrokerId>>,
-    pub leader: Option<BrokerId>,
-    pub replicas: Option<Vec<BrokerId>>,
-    pub removing: Option<Vec<BrokerId>>,
-    pub adding: Option<Vec<BrokerId>>,
-    pub recovery: Option<RecoveryState>,
-    pub elr: Option<Vec<BrokerId>>,
-    pub last_known_elr: Option<Vec<BrokerId>>,
-}
-
-impl PartitionChange {
-    pub fn is_empty(&self) -> bool {
-        let unchanged =
-            PartitionChange { partition: self.partition, topic_id: self.topic_id, ..Default::default() };
-        *self == unchanged
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConfigResource {
@@ -265,189 +189,6 @@ fn log_directory() -> Uuid {
     Uuid::from_u128(0x6c6f_672d_6469_7200_0000_0000_0000_0001)
 }
 
-fn encode_ids(w: &mut Writer, ids: &[BrokerId]) {
-    w.compact_array(ids, |w, id| w.i32(id.0));
-}
-
-fn decode_ids(r: &mut Reader<'_>) -> Result<Vec<BrokerId>, WireError> {
-    r.compact_array(|r| Ok(BrokerId(r.i32()?)))
-}
-
-fn decode_ids_field(mut field: Reader<'_>) -> Result<Vec<BrokerId>, WireError> {
-    let ids = decode_ids(&mut field)?;
-    field.finish()?;
-    Ok(ids)
-}
-
-fn encode_registration(w: &mut Writer, record: &RegisterBroker) {
-    w.i32(record.broker.0);
-    w.bool(false);
-    w.uuid(record.incarnation);
-    w.i64(record.epoch.0);
-    w.compact_array(&[record.broker], |w, broker| {
-        w.compact_string("PLAINTEXT");
-        w.compact_string(&host(*broker));
-        w.u16(PORT);
-        w.i16(0);
-        w.tags(&[]);
-    });
-    w.compact_array::<()>(&[], |_, _| {});
-    w.compact_nullable_string(record.rack.as_deref());
-    w.bool(record.fenced);
-    w.bool(record.in_controlled_shutdown);
-    w.tags(&[Writer::tagged(0, |w| w.compact_array(&[log_directory()], |w, id| w.uuid(*id)))]);
-}
-
-fn decode_registration(r: &mut Reader<'_>) -> Result<RegisterBroker, WireError> {
-    let broker = BrokerId(r.i32()?);
-    r.bool()?;
-    let incarnation = r.uuid()?;
-    let epoch = BrokerEpoch(r.i64()?);
-    r.compact_array(|r| {
-        r.compact_string()?;
-        r.compact_string()?;
-        r.u16()?;
-        r.i16()?;
-        r.tags()
-    })?;
-    r.compact_array(|_| Ok(()))?;
-    let rack = r.compact_nullable_string()?.map(|rack| rack.to_string());
-    let (fenced, in_controlled_shutdown) = (r.bool()?, r.bool()?);
-    r.tags()?;
-    Ok(RegisterBroker { broker, incarnation, epoch, rack, fenced, in_controlled_shutdown })
-}
-
-fn encode_registration_change(w: &mut Writer, record: &BrokerRegistrationChange) {
-    w.i32(record.broker.0);
-    w.i64(record.epoch.0);
-    let mut tags = Vec::new();
-    if let Some(fenced) = record.fenced {
-        tags.push(Writer::tagged(0, |w| w.i8(if fenced { 1 } else { -1 })));
-    }
-    if record.in_controlled_shutdown {
-        tags.push(Writer::tagged(1, |w| w.i8(1)));
-    }
-    w.tags(&tags);
-}
-
-fn decode_registration_change(r: &mut Reader<'_>) -> Result<BrokerRegistrationChange, WireError> {
-    let (broker, epoch) = (BrokerId(r.i32()?), BrokerEpoch(r.i64()?));
-    let mut change = BrokerRegistrationChange { broker, epoch, fenced: None, in_controlled_shutdown: false };
-    for (tag, mut field) in r.tags()? {
-        let value = field.i8()?;
-        match tag {
-            0 if value != 0 => change.fenced = Some(value > 0),
-            1 => change.in_controlled_shutdown = value > 0,
-            _ => {}
-        }
-    }
-    Ok(change)
-}
-
-fn encode_partition(w: &mut Writer, record: &PartitionRecord) {
-    w.i32(record.partition);
-    w.uuid(record.topic_id.0);
-    encode_ids(w, &record.replicas);
-    encode_ids(w, &record.isr);
-    encode_ids(w, &record.removing);
-    encode_ids(w, &record.adding);
-    w.i32(record.leader.0);
-    w.i32(record.leader_epoch.0);
-    w.i32(record.partition_epoch.0);
-    w.compact_array(&record.replicas, |w, _| w.uuid(log_directory()));
-    let recovering = record.recovery == RecoveryState::Recovering;
-    let mut tags: Vec<_> = recovering.then(|| Writer::tagged(0, |w| w.i8(1))).into_iter().collect();
-    for (tag, ids) in [(1, &record.elr), (2, &record.last_known_elr)] {
-        if !ids.is_empty() {
-            tags.push(Writer::tagged(tag, |w| encode_ids(w, ids)));
-        }
-    }
-    w.tags(&tags);
-}
-
-fn decode_partition(r: &mut Reader<'_>) -> Result<PartitionRecord, WireError> {
-    let (partition, topic_id) = (r.i32()?, TopicId(r.uuid()?));
-    let (replicas, isr) = (decode_ids(r)?, decode_ids(r)?);
-    let (removing, adding) = (decode_ids(r)?, decode_ids(r)?);
-    let leader = BrokerId(r.i32()?);
-    let (leader_epoch, partition_epoch) = (LeaderEpoch(r.i32()?), PartitionEpoch(r.i32()?));
-    r.compact_array(|r| r.uuid())?;
-    let (mut recovery, mut elr, mut last_known_elr) = (RecoveryState::Recovered, Vec::new(), Vec::new());
-    for (tag, mut field) in r.tags()? {
-        match tag {
-            0 if field.i8()? == 1 => recovery = RecoveryState::Recovering,
-            1 => elr = decode_ids_field(field)?,
-            2 => last_known_elr = decode_ids_field(field)?,
-            _ => {}
-        }
-    }
-    Ok(PartitionRecord {
-        partition,
-        topic_id,
-        replicas,
-        isr,
-        removing,
-        adding,
-        leader,
-        recovery,
-        leader_epoch,
-        partition_epoch,
-        elr,
-        last_known_elr,
-    })
-}
-
-fn encode_partition_change(w: &mut Writer, record: &PartitionChange) {
-    w.i32(record.partition);
-    w.uuid(record.topic_id.0);
-    let mut tags = Vec::new();
-    let ids = |tag, ids: &Option<Vec<BrokerId>>| {
-        ids.as_deref().map(|ids| Writer::tagged(tag, |w| encode_ids(w, ids)))
-    };
-    tags.extend(ids(0, &record.isr));
-    tags.extend(record.leader.map(|leader| Writer::tagged(1, |w| w.i32(leader.0))));
-    tags.extend(ids(2, &record.replicas));
-    tags.extend(ids(3, &record.removing));
-    tags.extend(ids(4, &record.adding));
-    tags.extend(record.recovery.map(|state| {
-        let recovering = state == RecoveryState::Recovering;
-        Writer::tagged(5, |w| w.i8(i8::from(recovering)))
-    }));
-    tags.extend(ids(6, &record.elr));
-    tags.extend(ids(7, &record.last_known_elr));
-    // Where each replica lies on its broker.
-    tags.extend(
-        record
-            .replicas
-            .as_deref()
-            .map(|replicas| Writer::tagged(8, |w| w.compact_array(replicas, |w, _| w.uuid(log_directory())))),
-    );
-    w.tags(&tags);
-}
-
-fn decode_partition_change(r: &mut Reader<'_>) -> Result<PartitionChange, WireError> {
-    let mut change =
-        PartitionChange { partition: r.i32()?, topic_id: TopicId(r.uuid()?), ..PartitionChange::default() };
-    for (tag, mut field) in r.tags()? {
-        match tag {
-            0 => change.isr = Some(decode_ids_field(field)?),
-            1 => change.leader = Some(BrokerId(field.i32()?)),
-            2 => change.replicas = Some(decode_ids_field(field)?),
-            3 => change.removing = Some(decode_ids_field(field)?),
-            4 => change.adding = Some(decode_ids_field(field)?),
-            5 => {
-                let recovering = field.i8()? == 1;
-                change.recovery =
-                    Some(if recovering { RecoveryState::Recovering } else { RecoveryState::Recovered });
-            }
-            6 => change.elr = Some(decode_ids_field(field)?),
-            7 => change.last_known_elr = Some(decode_ids_field(field)?),
-            _ => {}
-        }
-    }
-    Ok(change)
-}
-
 fn decode_config(r: &mut Reader<'_>) -> Result<MetadataRecord, WireError> {
     let resource = match r.i8()? {
         2 => ConfigResource::Topic,
@@ -463,6 +204,7 @@ fn decode_config(r: &mut Reader<'_>) -> Result<MetadataRecord, WireError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kafka::types::{LeaderEpoch, PartitionEpoch};
 
     fn check(record: MetadataRecord) {
         let bytes = record.encode();

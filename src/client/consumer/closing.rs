@@ -1,0 +1,81 @@
+//! close(): what a consumer does on its way out (R-CONS-17, R-CONS-27).
+
+use super::{Activity, CloseStep, Consumer, ConsumerTimer};
+use crate::kafka::effects::Effects;
+use crate::kafka::event::RevokeReason;
+use crate::kafka::time::Time;
+use crate::kafka::types::Generation;
+
+/// close()'s own default.
+const CLOSE_TIMEOUT_MS: i64 = 30_000;
+
+impl Consumer {
+    /// Asks the application to stop: it finishes its loop up to the next poll and closes the consumer there, as with a
+    /// flag and wakeup(). The process ends by [`Effect::Exit`](crate::kafka::effects::Effect::Exit).
+    pub fn close(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        match self.program.activity {
+            Activity::Stopped | Activity::Closing { .. } => return,
+            Activity::Polling { .. } => self.begin_close(now),
+            Activity::Processing { .. } | Activity::Committing { .. } => self.close_requested = true,
+        }
+        self.run(now, fx);
+    }
+
+    pub(super) fn begin_close(&mut self, now: Time) {
+        let timeout_ms = CLOSE_TIMEOUT_MS.min(self.config.common.request_timeout_ms);
+        let until = now.plus_ms(timeout_ms);
+        self.program.activity = Activity::Closing { until, step: CloseStep::Committing };
+        if self.config.auto_commit_interval_ms.is_some() {
+            self.begin_sync_commit(now, timeout_ms, true);
+        }
+    }
+
+    /// close(): commit, give up partitions, leave, end the fetch sessions, exit (R-CONS-17, R-CONS-27).
+    pub(super) fn run_close(
+        &mut self,
+        now: Time,
+        until: Time,
+        step: CloseStep,
+        fx: &mut Effects<ConsumerTimer>,
+    ) -> bool {
+        match step {
+            CloseStep::Committing if !self.sync_commit_is_over(now, fx) => false,
+            CloseStep::Committing => {
+                let identity = &self.membership.identity;
+                let lost = identity.generation == Generation::NONE || self.membership.is_rebalancing();
+                let reason = if lost { RevokeReason::Lost } else { RevokeReason::Closing };
+                self.give_up_partitions(reason, fx);
+                let awaited = self.leave(now, "the consumer is being closed", fx);
+                let step = if awaited { CloseStep::Leaving } else { CloseStep::Left };
+                self.program.activity = Activity::Closing { until, step };
+                true
+            }
+            CloseStep::Leaving if now < until => false,
+            CloseStep::Leaving | CloseStep::Left => {
+                let left = if now < until { self.close_sessions(now, fx) } else { 0 };
+                let step = CloseStep::EndingSessions { left };
+                self.program.activity = Activity::Closing { until, step };
+                true
+            }
+            CloseStep::EndingSessions { left } if left > 0 && now < until => false,
+            CloseStep::EndingSessions { .. } => {
+                self.program.activity = Activity::Stopped;
+                fx.exit();
+                true
+            }
+        }
+    }
+
+    pub(super) fn on_session_closed(&mut self) {
+        if let Activity::Closing { step: CloseStep::EndingSessions { left }, .. } = &mut self.program.activity
+        {
+            *left -= 1;
+        }
+    }
+
+    pub(super) fn on_leave_group(&mut self) {
+        if let Activity::Closing { step: step @ CloseStep::Leaving, .. } = &mut self.program.activity {
+            *step = CloseStep::Left;
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The times at which a consumer's two threads go on by themselves.
+
+use super::{Activity, Consumer, ConsumerTimer, Coordinator, Join, JoinPrepare, SyncStep};
+use crate::kafka::effects::Effects;
+use crate::kafka::time::Time;
+
+impl Consumer {
+    pub(super) fn arm_timers(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        let stopped = self.program.activity == Activity::Stopped;
+        let later = |due: Option<Time>| due.filter(|at| *at > now && !stopped);
+        let due = (later(self.application_due(now)), later(self.background_thread_due()));
+        for (timer, armed, due) in [
+            (ConsumerTimer::Application, &mut self.armed.0, due.0),
+            (ConsumerTimer::Background, &mut self.armed.1, due.1),
+        ] {
+            match due {
+                Some(at) if *armed != due => fx.set_timer(timer, at),
+                None if armed.is_some() => fx.cancel_timer(timer),
+                _ => {}
+            }
+            *armed = due;
+        }
+    }
+
+    /// When the application's thread goes on if nothing arrives before.
+    pub(super) fn application_due(&self, now: Time) -> Option<Time> {
+        let mut due: Vec<Time> = self.metadata_due.into_iter().collect();
+        match self.program.activity {
+            Activity::Stopped => {}
+            Activity::Processing { until } => due.push(until),
+            Activity::Polling { until, .. } => {
+                due.push(until);
+                due.extend(self.poll_due(now));
+            }
+            Activity::Committing { .. } => {}
+            Activity::Closing { until, .. } => due.push(until),
+        }
+        if let Some(sync) = &self.commits.sync() {
+            due.push(sync.deadline);
+            due.extend(if let SyncStep::ToSend(at) = sync.step { Some(at) } else { None });
+        }
+        if let Coordinator::Unknown { retry_at } = self.membership.coordinator {
+            due.push(retry_at);
+        }
+        due.into_iter().filter(|at| *at > now).min()
+    }
+
+    /// Back-offs and intervals that end inside a poll().
+    pub(super) fn poll_due(&self, now: Time) -> impl Iterator<Item = Time> {
+        let interval = self.config.auto_commit_interval_ms.map(|_| self.commits.next_interval_at());
+        let join = match self.membership.join {
+            Join::Idle { not_before } => Some(not_before),
+            _ => None,
+        };
+        let (commit, commit_until) = match self.membership.prepare {
+            JoinPrepare::Retrying { at, until } => (Some(at), Some(until)),
+            JoinPrepare::Committing { until } => (None, Some(until)),
+            _ => (None, None),
+        };
+        let lookup = Some(self.committed_lookup.retry_at());
+        let reset = self.subscription.next_retry(now);
+        [interval, join, commit, commit_until, lookup, reset].into_iter().flatten()
+    }
+}
