@@ -121,3 +121,32 @@ impl fmt::Display for Time {
         write!(f, "{minutes:02}:{seconds:02}.{ms:03}")
     }
 }
+
+/// Microseconds of `500us`, `20ms`, `8s`, `2min`, `1h`; `None` for anything else and beyond an i64.
+pub fn parse_us(text: &str) -> Option<i64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let unit_us = match unit {
+        "us" => 1,
+        "ms" => 1000,
+        "s" => 1_000_000,
+        "min" => 60_000_000,
+        "h" => 3_600_000_000,
+        _ => return None,
+    };
+    number.parse::<i64>().ok()?.checked_mul(unit_us)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_whole_numbers_with_a_unit() {
+        let read: Vec<i64> = ["0us", "20ms", "8s", "2min", "1h"].into_iter().filter_map(parse_us).collect();
+        assert_eq!(read, [0, 20_000, 8_000_000, 120_000_000, 3_600_000_000]);
+        for text in ["", "s", "8", "8 s", "-1s", "1.5s", "8S", "9223372036854775807s", "٣s"] {
+            assert_eq!(parse_us(text), None, "{text}");
+        }
+    }
+}

@@ -46,15 +46,11 @@ impl World {
             Command::SetClock { target, ahead_ms } => self.check_clock(target, *ahead_ms),
             Command::AddProducer(spec) => {
                 self.check_new_client(&spec.name)?;
-                Producer::new(spec.clone(), &self.bootstrap(), self.stream("check"))
-                    .map(|_| ())
-                    .map_err(|error| refuse_with(ErrorCode::InvalidConfig, error))
+                spec.check().map(|_| ()).map_err(|error| refuse_with(ErrorCode::InvalidConfig, error))
             }
             Command::AddConsumer(spec) => {
                 self.check_new_client(&spec.name)?;
-                Consumer::new(spec.clone(), &self.bootstrap(), self.stream("check"))
-                    .map(|_| ())
-                    .map_err(|error| refuse_with(ErrorCode::InvalidConfig, error))
+                spec.check().map(|_| ()).map_err(|error| refuse_with(ErrorCode::InvalidConfig, error))
             }
             Command::Pause(name) | Command::Resume(name) => self.check_producer(name),
             Command::Close(name) => self.check_running(&Target::Client(name.clone())),

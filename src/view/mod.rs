@@ -4,6 +4,7 @@
 
 pub mod announce;
 pub mod build;
+pub mod links;
 pub mod model;
 pub mod row;
 pub mod rules;

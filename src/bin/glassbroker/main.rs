@@ -13,9 +13,8 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use glassbroker::conformance::ConformanceError;
-use glassbroker::kafka::time::Time;
+use glassbroker::kafka::time::{Time, parse_us};
 use glassbroker::lab::session::{Options, Session};
-use glassbroker::lab::words::parse_us;
 use lexopt::Arg::{Long, Short, Value};
 use lexopt::ValueExt;
 

@@ -121,7 +121,7 @@ impl Producer {
         bootstrap: &[BrokerId],
         mut random: Random,
     ) -> Result<Producer, ConfigError> {
-        let config = ProducerConfig::read(&spec.config)?;
+        let config = spec.check()?;
         let mut stream = |name: &str| Random::stream(random.next_u64(), name);
         let network_config = config.common.network(config.max_in_flight);
         Ok(Producer {

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::client::config::ConfigError;
+use crate::client::config::producer::ProducerConfig;
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, Topic};
@@ -27,6 +29,13 @@ pub struct ProducerSpec {
     pub value_size: Option<i32>,
     /// Producer configs under Kafka's names.
     pub config: BTreeMap<String, String>,
+}
+
+impl ProducerSpec {
+    /// Reads the configs and refuses what cannot run.
+    pub fn check(&self) -> Result<ProducerConfig, ConfigError> {
+        ProducerConfig::read(&self.config)
+    }
 }
 
 /// A text that a spec does not take.

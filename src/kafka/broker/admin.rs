@@ -75,13 +75,12 @@ impl Broker {
                 }
             }
         }
-        let alive = image.brokers.iter().filter(|(_, broker)| !broker.fenced);
-        let brokers = alive.map(|(id, broker)| {
+        let brokers = image.brokers.keys().filter_map(|id| image.endpoint(*id)).map(|endpoint| {
             MetadataResponseBroker::default()
-                .with_node_id(id.0.into())
-                .with_host(host(*id).into())
-                .with_port(PORT.into())
-                .with_rack(broker.rack.clone().map(Into::into))
+                .with_node_id(endpoint.broker.0.into())
+                .with_host(endpoint.host.into())
+                .with_port(endpoint.port.into())
+                .with_rack(endpoint.rack.map(Into::into))
         });
         // Clients of KRaft are sent to some broker, which forwards.
         let controller = image.brokers.iter().find(|(_, broker)| !broker.fenced).map_or(-1, |(id, _)| id.0);

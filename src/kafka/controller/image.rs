@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::placement::UsableBroker;
 use crate::kafka::config::{BrokerConfig, TopicConfig, synonyms_of};
 use crate::kafka::plant::{self, Plant};
+use crate::kafka::protocol::listener::{PORT, host};
 use crate::kafka::protocol::metadata_records::{
     ConfigResource, MetadataRecord, PartitionChange, PartitionRecord, RecoveryState, RegisterBroker,
 };
@@ -45,6 +46,15 @@ impl BrokerRegistration {
     pub fn is_active(&self) -> bool {
         !self.fenced && !self.in_controlled_shutdown
     }
+}
+
+/// A broker's one listener, as clients are told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    pub broker: BrokerId,
+    pub host: String,
+    pub port: u16,
+    pub rack: Option<String>,
 }
 
 /// One partition as the controller decided it (`PartitionRegistration`, R-REPL-1).
@@ -168,6 +178,13 @@ impl ClusterImage {
     /// A broker that clients are shown (R-REPL-53).
     pub fn is_alive(&self, broker: BrokerId) -> bool {
         self.brokers.get(&broker).is_some_and(|registration| !registration.fenced)
+    }
+
+    /// Where clients find a broker that they are shown (`getAliveBrokerNode`).
+    pub fn endpoint(&self, broker: BrokerId) -> Option<Endpoint> {
+        let registration = self.brokers.get(&broker).filter(|registration| !registration.fenced)?;
+        let rack = registration.rack.clone();
+        Some(Endpoint { broker, host: host(broker), port: PORT, rack })
     }
 
     /// Brokers that new replicas may be placed on, by id (R-PLACE-2).

@@ -93,12 +93,12 @@ impl Log {
         now.ms_since(self.flushed.at) >= config.flush_ms && self.log_end_offset > self.flushed.recovery_point
     }
 
-    /// The power fails: what was not flushed is gone. How many offsets that is.
+    /// The power fails: what was not flushed is gone. How many offsets of it were not deleted before.
     pub fn lose_unflushed(&mut self, now: Time) -> i64 {
         // The first segment may begin behind what was flushed: the ones before it were deleted unflushed.
         let end = self.flushed.to.max(self.segments.first_base_offset());
-        let lost = self.log_end_offset - end;
-        if lost > 0 {
+        let lost = self.log_end_offset - end.max(self.log_start_offset);
+        if self.log_end_offset > end {
             self.cut(now, end);
             self.leader_epochs.truncate_from_end(end);
             self.high_watermark = self.high_watermark.min(end);

@@ -22,7 +22,6 @@ use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::RequestId;
 use crate::kafka::fetch_session::{FetchMetadata, Wanted};
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::protocol::listener::{PORT, host};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, TopicId, TopicPartition};
 
@@ -393,15 +392,14 @@ fn endpoints(reads: &[Read], image: &ClusterImage) -> Vec<NodeEndpoint> {
     let mut endpoints: Vec<NodeEndpoint> = Vec::new();
     for read in reads {
         let leader = BrokerId(read.data.current_leader.leader_id.0);
-        if image.is_alive(leader) && endpoints.iter().all(|endpoint| endpoint.node_id.0 != leader.0) {
-            let rack = image.brokers.get(&leader).and_then(|broker| broker.rack.clone());
-            endpoints.push(
+        if endpoints.iter().all(|endpoint| endpoint.node_id.0 != leader.0) {
+            endpoints.extend(image.endpoint(leader).map(|endpoint| {
                 NodeEndpoint::default()
-                    .with_node_id(leader.0.into())
-                    .with_host(host(leader).into())
-                    .with_port(PORT.into())
-                    .with_rack(rack.map(Into::into)),
-            );
+                    .with_node_id(endpoint.broker.0.into())
+                    .with_host(endpoint.host.into())
+                    .with_port(endpoint.port.into())
+                    .with_rack(endpoint.rack.map(Into::into))
+            }));
         }
     }
     endpoints

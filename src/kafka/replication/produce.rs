@@ -16,7 +16,6 @@ use crate::kafka::effects::{Effect, RequestId};
 use crate::kafka::event::Event;
 use crate::kafka::log::{AppendError, Appended, Origin};
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::protocol::listener::{PORT, host};
 use crate::kafka::types::{Offset, TopicId, TopicPartition};
 
 const ACKS_ALL: i16 = -1;
@@ -280,15 +279,14 @@ fn name_leader(
     answer.current_leader = LeaderIdAndEpoch::default()
         .with_leader_id(leader.0.into())
         .with_leader_epoch(partition.leader_epoch.0);
-    if image.is_alive(leader) && endpoints.iter().all(|endpoint| endpoint.node_id.0 != leader.0) {
-        let rack = image.brokers.get(&leader).and_then(|broker| broker.rack.clone());
-        endpoints.push(
+    if endpoints.iter().all(|endpoint| endpoint.node_id.0 != leader.0) {
+        endpoints.extend(image.endpoint(leader).map(|endpoint| {
             NodeEndpoint::default()
-                .with_node_id(leader.0.into())
-                .with_host(host(leader).into())
-                .with_port(PORT.into())
-                .with_rack(rack.map(Into::into)),
-        );
+                .with_node_id(endpoint.broker.0.into())
+                .with_host(endpoint.host.into())
+                .with_port(endpoint.port.into())
+                .with_rack(endpoint.rack.map(Into::into))
+        }));
     }
 }
 

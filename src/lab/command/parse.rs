@@ -10,8 +10,9 @@ use super::tokens::{Token, tokens};
 use crate::client::consumer::Line;
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
+use crate::kafka::time::parse_us;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic, TopicPartition};
-use crate::lab::words::{parse_us, suggestion};
+use crate::lab::words::suggestion;
 use crate::sim::{Command, Target};
 
 /// Reads one command.

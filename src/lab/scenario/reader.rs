@@ -7,7 +7,8 @@ use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::lab::words::{parse_us, suggestion};
+use crate::kafka::time::parse_us;
+use crate::lab::words::suggestion;
 
 /// Why a text is no scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -15,7 +15,8 @@ use crate::kafka::time::Time;
 use crate::kafka::types::NodeId;
 use crate::lab::words;
 use crate::ui::store::Shown;
-use crate::view::model::{Flight, FlightKind, Health, Model, Role};
+use crate::view::links;
+use crate::view::model::{Flight, FlightKind, Model};
 
 const CANVAS_ID: &str = "flights";
 /// A scene narrower than this has one column of cards.
@@ -190,7 +191,7 @@ impl Easel<'_> {
                     && [(flight.from, flight.to), (flight.to, flight.from)].contains(&(client, broker))
             })
         };
-        let pairs = pairs(model);
+        let pairs = links::pairs(model);
         let crowded = pairs.len() > MOST_LINKS;
         for (client, broker) in pairs {
             let busy = busy(client, broker);
@@ -266,33 +267,4 @@ impl Easel<'_> {
             self.label(&words::count(count, "batch"), at.x + 6.0, at.y);
         }
     }
-}
-
-/// Clients and the leaders that they write to or read from.
-fn pairs(model: &Model) -> Vec<(NodeId, NodeId)> {
-    let leads = |wanted: &dyn Fn(&str, i32) -> bool| -> Vec<NodeId> {
-        model
-            .brokers
-            .iter()
-            .filter(|broker| {
-                broker.replicas.iter().any(|replica| {
-                    replica.role == Role::Leader && wanted(replica.tp.topic.as_str(), replica.tp.partition)
-                })
-            })
-            .map(|broker| NodeId::Broker(broker.id))
-            .collect()
-    };
-    let mut pairs = Vec::new();
-    for producer in model.producers.iter().filter(|producer| producer.health != Health::Dead) {
-        let leaders = leads(&|topic, _| topic == &*producer.topic);
-        pairs.extend(leaders.into_iter().map(|broker| (producer.node, broker)));
-    }
-    let consumers = model.groups.iter().flat_map(|group| group.members.iter());
-    for consumer in consumers.filter(|consumer| consumer.health != Health::Dead) {
-        let leaders = leads(&|topic, partition| {
-            consumer.owned.iter().any(|tp| tp.topic.as_str() == topic && tp.partition == partition)
-        });
-        pairs.extend(leaders.into_iter().map(|broker| (consumer.node, broker)));
-    }
-    pairs
 }

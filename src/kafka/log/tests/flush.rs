@@ -69,7 +69,7 @@ fn what_was_deleted_before_a_flush_does_not_live_again_after_a_power_failure_r_l
     let mut log = filled(&config, 6);
     log.maybe_increment_high_watermark(Offset(6));
     log.maybe_increment_log_start_offset(Offset(3));
-    assert_eq!(log.lose_unflushed(NOW), 6, "what was deleted is not on the disk either");
+    assert_eq!(log.lose_unflushed(NOW), 3, "what was deleted was lost before");
     let load = |log_start: i64| {
         let mut log = log.clone();
         log.load(NOW, Checkpointed { log_start: Offset(log_start), ..Checkpointed::default() }, &config);
