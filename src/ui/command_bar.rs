@@ -5,8 +5,8 @@ use std::rc::Rc;
 use web_sys::HtmlInputElement;
 use yew::prelude::*;
 
-use super::act;
 use super::store::{Answer, use_slice, use_store};
+use crate::view::suggestions;
 
 #[derive(PartialEq, Properties)]
 pub struct CommandBarProps {
@@ -19,9 +19,16 @@ pub struct CommandBarProps {
 pub fn CommandBar(props: &CommandBarProps) -> Html {
     let store = use_store();
     let answer = use_slice(|shown| shown.answer.clone());
-    let lines = use_slice(|shown| Rc::new(act::suggestions(&shown.model)));
+    let verb = use_state_eq(|| AttrValue::from(""));
+    let oninput = {
+        let verb = verb.clone();
+        Callback::from(move |event: InputEvent| {
+            let input: HtmlInputElement = event.target_unchecked_into();
+            verb.set(suggestions::verb(&input.value()).to_owned().into());
+        })
+    };
     let onsubmit = {
-        let input = props.input.clone();
+        let (input, verb) = (props.input.clone(), verb.clone());
         Callback::from(move |event: SubmitEvent| {
             event.prevent_default();
             if let Some(input) = input.cast::<HtmlInputElement>() {
@@ -29,6 +36,7 @@ pub fn CommandBar(props: &CommandBarProps) -> Html {
                 if !text.trim().is_empty() {
                     store.command(text.trim());
                     input.set_value("");
+                    verb.set(AttrValue::from(""));
                 }
             }
         })
@@ -44,13 +52,28 @@ pub fn CommandBar(props: &CommandBarProps) -> Html {
             <form key="form" class="command" {onsubmit}>
                 <label for="command">{ "Command" }</label>
                 <input ref={props.input.clone()} id="command" list="commands" autocomplete="off" spellcheck="false"
-                    placeholder="kill broker 3" />
+                    placeholder="kill broker 3" {oninput} />
                 <kbd aria-hidden="true">{ "Ctrl K" }</kbd>
                 <datalist id="commands">
-                    { for lines.iter().map(|line| html! { <option key={line.as_str()} value={line.clone()} /> }) }
+                    <Suggestions key={verb.to_string()} verb={(*verb).clone()} />
                 </datalist>
             </form>
             <p key="answer" {class} role="status">{ text }</p>
         </footer>
+    }
+}
+
+#[derive(PartialEq, Properties)]
+struct SuggestionsProps {
+    /// What was typed of the first word; the component is another one for each.
+    verb: AttrValue,
+}
+
+#[component]
+fn Suggestions(props: &SuggestionsProps) -> Html {
+    let verb = props.verb.clone();
+    let lines = use_slice(move |shown| Rc::new(suggestions::suggestions(&shown.model, &verb)));
+    html! {
+        { for lines.iter().map(|line| html! { <option key={line.as_str()} value={line.clone()} /> }) }
     }
 }

@@ -4,7 +4,6 @@
 //!
 //! **Invariant:** no component changes or drives the run; all of that passes through [`store::Store`].
 
-pub mod act;
 pub mod add;
 pub mod app;
 pub mod command_bar;

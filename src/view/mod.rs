@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** nothing here knows a browser, and nothing here changes the world.
 
+pub mod act;
 pub mod announce;
 pub mod build;
 pub mod links;
@@ -9,3 +10,4 @@ pub mod model;
 pub mod row;
 pub mod rules;
 pub mod sentences;
+pub mod suggestions;

@@ -5,9 +5,9 @@ use yew::prelude::*;
 use super::replica::Replica;
 use super::{anchor, light};
 use crate::kafka::types::NodeId;
-use crate::ui::act;
 use crate::ui::shared::Shared;
 use crate::ui::widget::button::CommandButton;
+use crate::view::act;
 use crate::view::model::{BrokerView, ControllerView, Health, OffsetsTopicView};
 use crate::view::sentences;
 
@@ -32,7 +32,7 @@ pub fn Broker(props: &BrokerProps) -> Html {
                 </span>
                 <span class="state">{ view.state.as_ref() }</span>
                 <span class="grow"></span>
-                <ProcessButtons health={view.health} target={format!("broker {}", view.id)} can_stop=true />
+                <ProcessButtons health={view.health} target={format!("broker {}", view.id)} />
             </div>
             <div key="replicas" class="replicas">
                 { for view.replicas.iter().map(|replica| html! {
@@ -54,8 +54,6 @@ pub struct ProcessButtonsProps {
     pub health: Health,
     /// As commands name it: "broker 3".
     pub target: AttrValue,
-    /// It can be asked to end by itself, after it has given its leaderships away.
-    pub can_stop: bool,
 }
 
 /// What can be done to a server process now.
@@ -72,9 +70,8 @@ pub fn ProcessButtons(props: &ProcessButtonsProps) -> Html {
         }
         Health::Running | Health::Waiting => {
             let freeze = button(act::freeze(target), "freeze", "");
-            let stop = props.can_stop.then(|| button(act::stop(target), "stop", ""));
-            let kill = button(act::kill(target), "kill", "danger");
-            [Some(freeze), stop, Some(kill)].into_iter().flatten().collect()
+            let stop = button(act::stop(target), "stop", "");
+            vec![freeze, stop, button(act::kill(target), "kill", "danger")]
         }
     };
     html! { <span class="process-buttons">{ for buttons }</span> }
@@ -127,7 +124,7 @@ pub fn Controller(props: &ControllerProps) -> Html {
                 <h3>{ format!("controller {}", view.id) }</h3>
                 <span class="state">{ view.state.as_ref() }</span>
                 <span class="grow"></span>
-                <ProcessButtons health={view.health} target={format!("controller {}", view.id)} can_stop=false />
+                <ProcessButtons health={view.health} target={format!("controller {}", view.id)} />
             </div>
             <p key="brokers" class="counts">
                 if !view.unfenced.is_empty() {

@@ -5,9 +5,9 @@ use yew::prelude::*;
 use super::{anchor, light};
 use crate::kafka::types::Offset;
 use crate::lab::command::quote;
-use crate::ui::act;
 use crate::ui::shared::Shared;
 use crate::ui::widget::button::CommandButton;
+use crate::view::act;
 use crate::view::model::{ConsumedView, ConsumerView, Health};
 use crate::view::sentences;
 

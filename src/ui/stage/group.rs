@@ -3,10 +3,10 @@
 use yew::prelude::*;
 
 use super::consumer::Consumer;
-use crate::ui::act;
 use crate::ui::panel::events::tone;
 use crate::ui::shared::Shared;
 use crate::ui::store::use_store;
+use crate::view::act;
 use crate::view::model::GroupView;
 use crate::view::sentences;
 

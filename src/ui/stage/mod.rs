@@ -17,10 +17,10 @@ use self::broker::{Broker, Controller};
 use self::flights::Flights;
 use self::group::Group;
 use self::producer::Producer;
-use super::act;
 use super::shared::Shared;
 use super::store::{use_slice, use_store};
 use crate::kafka::types::NodeId;
+use crate::view::act;
 use crate::view::model::Health;
 use crate::view::{row, sentences};
 

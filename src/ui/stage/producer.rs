@@ -3,9 +3,9 @@
 use yew::prelude::*;
 
 use super::{anchor, light};
-use crate::ui::act;
 use crate::ui::shared::Shared;
 use crate::ui::widget::button::CommandButton;
+use crate::view::act;
 use crate::view::model::{Health, ProducerView};
 use crate::view::sentences;
 

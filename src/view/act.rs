@@ -1,0 +1,112 @@
+//! The commands that the page's controls give, in their text form.
+//!
+//! **Invariant:** nothing on the page changes the run in another way than by one of these lines.
+
+use std::fmt::Display;
+
+use crate::lab::command::quote;
+use crate::view::model::{GroupView, Model};
+
+pub fn kill(target: impl Display) -> String {
+    format!("kill {target}")
+}
+
+pub fn start(target: impl Display) -> String {
+    format!("start {target}")
+}
+
+pub fn stop(target: impl Display) -> String {
+    format!("stop {target}")
+}
+
+pub fn freeze(target: impl Display) -> String {
+    format!("freeze {target}")
+}
+
+pub fn thaw(target: impl Display) -> String {
+    format!("thaw {target}")
+}
+
+pub fn pause(client: &str) -> String {
+    format!("pause {}", quote(client))
+}
+
+pub fn resume(client: &str) -> String {
+    format!("resume {}", quote(client))
+}
+
+pub fn close(client: &str) -> String {
+    format!("close {}", quote(client))
+}
+
+pub fn crash(client: &str) -> String {
+    format!("crash {}", quote(client))
+}
+
+/// A broker with the next free id, in the next rack of the alphabet.
+pub fn add_broker(model: &Model) -> String {
+    let id = model.brokers.iter().map(|broker| broker.id.0).max().unwrap_or(0) + 1;
+    match u8::try_from(id) {
+        Ok(number @ 1..=26) => format!("add broker {id} rack {}", char::from(b'a' + number - 1)),
+        _ => format!("add broker {id}"),
+    }
+}
+
+/// A consumer with the next free name of its group.
+pub fn add_consumer(model: &Model, group: &GroupView) -> String {
+    let taken = |name: &str| {
+        model.groups.iter().flat_map(|group| group.members.iter()).any(|member| &*member.name == name)
+    };
+    let name = ('a'..='z')
+        .map(|letter| format!("consumer-{letter}"))
+        .chain((1..).map(|number| format!("consumer-{number}")))
+        .find(|name| !taken(name))
+        .unwrap_or_default();
+    format!("add consumer {name} to {}", quote(group.id.as_str()))
+}
+
+/// What the producer dialog asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewProducer {
+    pub name: String,
+    pub topic: String,
+    pub rate: String,
+    pub acks: String,
+}
+
+pub fn add_producer(new: &NewProducer) -> String {
+    let (name, topic, rate) = (quote(&new.name), quote(&new.topic), quote(&new.rate));
+    format!("add producer {name} to {topic} rate {rate} acks={}", new.acks)
+}
+
+/// A producer name that is not taken.
+pub fn free_producer_name(model: &Model) -> String {
+    (model.producers.len() + 1..)
+        .map(|number| format!("producer-{number}"))
+        .find(|name| !model.producers.iter().any(|producer| *producer.name == **name))
+        .unwrap_or_default()
+}
+
+/// What the topic dialog asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTopic {
+    pub name: String,
+    pub partitions: String,
+    pub replication_factor: String,
+    /// `key=value`, separated by blanks or lines.
+    pub config: String,
+}
+
+pub fn create_topic(new: &NewTopic) -> String {
+    let mut text = format!(
+        "create topic {} partitions {} replication-factor {}",
+        quote(&new.name),
+        quote(&new.partitions),
+        quote(&new.replication_factor)
+    );
+    for pair in new.config.split_whitespace() {
+        text += " ";
+        text += pair;
+    }
+    text
+}
