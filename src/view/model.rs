@@ -74,6 +74,8 @@ pub struct ControllerView {
     /// Brokers that the active controller counts as unfenced; the others count none.
     pub unfenced: Rc<[BrokerId]>,
     pub fenced: Rc<[BrokerId]>,
+    /// As a broker's.
+    pub faults: Rc<[Rc<str>]>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +87,8 @@ pub struct BrokerView {
     pub state: Rc<str>,
     /// The first thing that it waits for, as one sentence.
     pub waiting: Option<Rc<str>>,
+    /// A wrong clock, slow and cut links, in words: "clock 5 min ahead", "200 ms slower to broker 3".
+    pub faults: Rc<[Rc<str>]>,
     /// Replicas of topics that people made, in the same order on every broker.
     pub replicas: List<ReplicaView>,
     pub offsets_topic: Option<Rc<OffsetsTopicView>>,
@@ -198,6 +202,8 @@ pub struct ProducerView {
     pub acknowledged: i64,
     pub failed: i64,
     pub waiting: Option<Rc<str>>,
+    /// As a broker's.
+    pub faults: Rc<[Rc<str>]>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -231,6 +237,8 @@ pub struct ConsumerView {
     pub progress: Option<u8>,
     pub partitions: Rc<[ConsumedView]>,
     pub waiting: Option<Rc<str>>,
+    /// As a broker's.
+    pub faults: Rc<[Rc<str>]>,
 }
 
 /// One partition as a consumer sees it.
@@ -305,6 +313,8 @@ pub struct Sentence {
 /// An object that a person chose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Focus {
+    Broker(BrokerId),
+    Controller(ControllerId),
     Replica { broker: BrokerId, tp: TopicPartition },
     Record { broker: BrokerId, tp: TopicPartition, offset: Offset },
 }

@@ -3,6 +3,7 @@
 //! **Invariant:** a sentence says everything that the object's picture says by colour, place or pattern.
 
 use std::fmt::Display;
+use std::rc::Rc;
 
 use super::model::{
     BrokerView, ConsumerView, ControllerView, FlagKind, GroupView, Health, Model, OffsetsTopicView,
@@ -57,6 +58,11 @@ fn word<'a>(state: &'a str, ordinary: &'a str) -> &'a str {
     if state.is_empty() { ordinary } else { state }
 }
 
+/// "; clock 5 min ahead; cut off from broker 3"
+fn faults(faults: &[Rc<str>]) -> String {
+    faults.iter().map(|fault| format!("; {fault}")).collect()
+}
+
 pub fn broker(view: &BrokerView) -> String {
     let leads: Vec<String> = view
         .replicas
@@ -66,11 +72,12 @@ pub fn broker(view: &BrokerView) -> String {
         .collect();
     let rack = view.rack.as_ref().map(|rack| format!(" in rack {rack}")).unwrap_or_default();
     format!(
-        "Broker {}{rack}, {}, {}, leads {}.",
+        "Broker {}{rack}, {}, {}, leads {}{}.",
         view.id,
         word(&view.state, "running"),
         count(view.replicas.len() as i64, "replica"),
-        list(&leads)
+        list(&leads),
+        faults(&view.faults)
     )
 }
 
@@ -91,7 +98,7 @@ pub fn controller(view: &ControllerView) -> String {
     if !view.fenced.is_empty() {
         text += &format!("; fenced {}", list(&view.fenced));
     }
-    text + "."
+    text + &faults(&view.faults) + "."
 }
 
 /// A word where a producer does not send as it should; empty where it does.
@@ -107,8 +114,15 @@ pub fn producer_state(view: &ProducerView) -> &'static str {
 pub fn producer(view: &ProducerView) -> String {
     let state = word(producer_state(view), "sending");
     format!(
-        "Producer {} to {}, {state} {}, acks {}, {} sent, {} acknowledged, {} failed.",
-        view.name, view.topic, view.rate, view.acks, view.sent, view.acknowledged, view.failed
+        "Producer {} to {}, {state} {}, acks {}, {} sent, {} acknowledged, {} failed{}.",
+        view.name,
+        view.topic,
+        view.rate,
+        view.acks,
+        view.sent,
+        view.acknowledged,
+        view.failed,
+        faults(&view.faults)
     )
 }
 
@@ -129,11 +143,12 @@ pub fn group(view: &GroupView) -> String {
 pub fn consumer(view: &ConsumerView) -> String {
     let lag: i64 = view.partitions.iter().map(|partition| partition.lag).sum();
     format!(
-        "Consumer {}, {}, owns {}, lag {}.",
+        "Consumer {}, {}, owns {}, lag {}{}.",
         view.name,
         word(&view.state, "stable"),
         list(&view.owned),
-        count(lag, "record")
+        count(lag, "record"),
+        faults(&view.faults)
     )
 }
 
@@ -149,8 +164,6 @@ pub fn stage(model: &Model) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::rc::Rc;
-
     use super::*;
     use crate::kafka::types::{BrokerId, LeaderEpoch, NodeId, Offset, Topic, TopicPartition};
     use crate::view::model::Flag;
@@ -168,6 +181,7 @@ mod tests {
             sent: 3,
             acknowledged: 2,
             failed: 0,
+            faults: Rc::from([]),
             waiting: None,
         }
     }

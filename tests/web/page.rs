@@ -108,5 +108,79 @@ async fn the_page_runs_loses_a_leader_and_takes_another_consumer() {
     until("consumer-a owns one partition", owns("consumer-a", "orders-0")).await;
     until("consumer-b owns one partition", owns("consumer-b", "orders-1")).await;
     until("the new one owns the third", owns("consumer-c", "orders-2")).await;
+
+    a_rule_opens_and_closes().await;
+    faults_are_told_on_the_cards().await;
+    a_server_is_inspected_and_stopped(new).await;
     root.remove();
+}
+
+/// The button of the newest rule shows the rule's sentence with its source, and takes it away again.
+async fn a_rule_opens_and_closes() {
+    named("Pause (space)").click();
+    let name = until("an event cites a rule", |name| name.starts_with("rule R-")).await;
+    let rule = glassbroker::view::rules::rule(name.trim_start_matches("rule ")).expect("a rule there is");
+    let button = named(&name);
+    let place = button.get_attribute("aria-controls").expect("what it opens");
+    assert_eq!(button.get_attribute("aria-expanded").as_deref(), Some("false"));
+    assert!(document().get_element_by_id(&place).is_none());
+    button.focus().expect("a key can reach it");
+    assert_eq!(document().active_element().as_ref(), Some(button.as_ref()));
+    button.click();
+    TimeoutFuture::new(100).await;
+    assert_eq!(button.get_attribute("aria-expanded").as_deref(), Some("true"));
+    let said = document().get_element_by_id(&place).and_then(|said| said.text_content());
+    let said = said.unwrap_or_default();
+    assert!(said.contains(rule.sentence) && said.contains(&*rule.source), "{said:?}");
+    button.click();
+    TimeoutFuture::new(100).await;
+    assert_eq!(button.get_attribute("aria-expanded").as_deref(), Some("false"));
+    assert!(document().get_element_by_id(&place).is_none());
+}
+
+fn command(text: &str) {
+    let field = document().get_element_by_id("command").expect("the field");
+    let field: HtmlInputElement = field.dyn_into().expect("an input");
+    field.set_value(text);
+    let form = document().query_selector("form.command").expect("a selector").expect("its form");
+    let submit = js_sys::Reflect::get(&form, &"requestSubmit".into()).expect("a form has it");
+    submit.unchecked_into::<js_sys::Function>().call0(&form).expect("submitted");
+}
+
+async fn faults_are_told_on_the_cards() {
+    command("set clock of controller 101 ahead by 5min");
+    command("slow broker 1 to broker 2 by 200ms");
+    let has = |who: &'static str, what: &'static str| {
+        move |name: &str| name.starts_with(who) && name.contains(what)
+    };
+    until("the clock is wrong", has("Controller 101, ", "; clock 5 min ahead")).await;
+    until("one end tells", has("Broker 1 ", "; 200 ms slower to broker 2")).await;
+    until("the other end tells", has("Broker 2 ", "; 200 ms slower to broker 1")).await;
+    let card =
+        names().into_iter().find(|(name, _)| has("Controller 101, ", "clock")(name)).expect("a card").1;
+    let text = card.text_content().unwrap_or_default();
+    assert!(text.contains("clock 5 min ahead"), "{text:?}");
+}
+
+async fn a_server_is_inspected_and_stopped(broker: u64) {
+    named(&format!("inspect broker {broker}")).click();
+    let facts = || {
+        let facts = document().query_selector(".inspect").expect("a selector");
+        facts.and_then(|facts| facts.text_content()).unwrap_or_default()
+    };
+    for _ in 0..100 {
+        if facts().contains("last snapshot") {
+            break;
+        }
+        TimeoutFuture::new(50).await;
+    }
+    assert!(
+        facts().contains(&format!("broker {broker}")) && facts().contains("last snapshot"),
+        "{}",
+        facts()
+    );
+    named("stop controller 101").click();
+    named("Play (space)").click();
+    until("the controller has ended", |name| name.starts_with("Controller 101, dead")).await;
+    named("start controller 101");
 }

@@ -1,4 +1,4 @@
-//! What is known of the chosen replica or record.
+//! What is known of the chosen server, replica or record.
 
 use yew::prelude::*;
 
@@ -11,7 +11,7 @@ pub fn Inspect() -> Html {
     let inspected = use_slice(|shown| shown.model.inspected.as_ref().map(Shared::new));
     let content = match &inspected {
         None => html! {
-            <p key="none" class="dim">{ "Choose a replica or one of its records on the stage." }</p>
+            <p key="none" class="dim">{ "Choose a broker, a controller, a replica or one of its records on the stage." }</p>
         },
         Some(view) => html! {
             <div key="one">

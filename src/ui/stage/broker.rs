@@ -2,13 +2,15 @@
 
 use yew::prelude::*;
 
+use super::faults::Faults;
 use super::replica::Replica;
 use super::{anchor, light};
 use crate::kafka::types::NodeId;
 use crate::ui::shared::Shared;
+use crate::ui::store::use_store;
 use crate::ui::widget::button::CommandButton;
 use crate::view::act;
-use crate::view::model::{BrokerView, ControllerView, Health, OffsetsTopicView};
+use crate::view::model::{BrokerView, ControllerView, Focus, Health, OffsetsTopicView};
 use crate::view::sentences;
 
 #[derive(PartialEq, Properties)]
@@ -26,7 +28,7 @@ pub fn Broker(props: &BrokerProps) -> Html {
             aria-label={sentences::broker(view)}>
             <div key="head" class="broker-head">
                 <span class="light" aria-hidden="true"></span>
-                <h3>{ format!("broker {}", view.id) }</h3>
+                <h3><Choose focus={Focus::Broker(view.id)} name={format!("broker {}", view.id)} /></h3>
                 <span class="dim" title={view.rack.as_deref().map(str::to_owned)}>
                     { view.rack.as_ref().map(|rack| format!("rack {rack}")).unwrap_or_default() }
                 </span>
@@ -40,12 +42,33 @@ pub fn Broker(props: &BrokerProps) -> Html {
                 }) }
             </div>
             <p key="waiting" class="waiting">{ view.waiting.as_deref().unwrap_or("").to_owned() }</p>
+            <Faults key="faults" faults={view.faults.clone()} />
             <div key="internal" class="internal">
                 if let Some(topic) = &view.offsets_topic {
                     <OffsetsTopic view={Shared::new(topic)} />
                 }
             </div>
         </article>
+    }
+}
+
+#[derive(PartialEq, Properties)]
+struct ChooseProps {
+    focus: Focus,
+    name: AttrValue,
+}
+
+/// A server's name, which shows what is known of it.
+#[component]
+fn Choose(props: &ChooseProps) -> Html {
+    let store = use_store();
+    let name = format!("inspect {}", props.name);
+    let onclick = {
+        let focus = props.focus.clone();
+        move |_: MouseEvent| store.choose(Some(focus.clone()))
+    };
+    html! {
+        <button type="button" class="plain" title={name.clone()} aria-label={name} {onclick}>{ &props.name }</button>
     }
 }
 
@@ -121,7 +144,7 @@ pub fn Controller(props: &ControllerProps) -> Html {
             data-node={anchor(NodeId::Controller(view.id))} aria-label={sentences::controller(view)}>
             <div key="head" class="client-head">
                 <span class="light" aria-hidden="true"></span>
-                <h3>{ format!("controller {}", view.id) }</h3>
+                <h3><Choose focus={Focus::Controller(view.id)} name={format!("controller {}", view.id)} /></h3>
                 <span class="state">{ view.state.as_ref() }</span>
                 <span class="grow"></span>
                 <ProcessButtons health={view.health} target={format!("controller {}", view.id)} />
@@ -134,6 +157,7 @@ pub fn Controller(props: &ControllerProps) -> Html {
                     <span class="bad">{ format!("fenced {}", sentences::list(&view.fenced)) }</span>
                 }
             </p>
+            <Faults key="faults" faults={view.faults.clone()} />
         </article>
     }
 }

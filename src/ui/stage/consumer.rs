@@ -2,6 +2,7 @@
 
 use yew::prelude::*;
 
+use super::faults::Faults;
 use super::{anchor, light};
 use crate::kafka::types::Offset;
 use crate::lab::command::quote;
@@ -49,6 +50,7 @@ pub fn Consumer(props: &ConsumerProps) -> Html {
                 <span key="state" class="state">{ view.state.as_ref() }</span>
                 <span key="waiting" class="waiting">{ view.waiting.as_deref().unwrap_or("").to_owned() }</span>
             </div>
+            <Faults key="faults" faults={view.faults.clone()} />
             <Program key="program" view={view.clone()} />
             <div key="partitions" class="consumed">
                 if !view.partitions.is_empty() {

@@ -2,6 +2,7 @@
 
 pub mod broker;
 pub mod consumer;
+pub mod faults;
 pub mod flights;
 pub mod group;
 pub mod paths;

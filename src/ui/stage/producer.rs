@@ -2,6 +2,7 @@
 
 use yew::prelude::*;
 
+use super::faults::Faults;
 use super::{anchor, light};
 use crate::ui::shared::Shared;
 use crate::ui::widget::button::CommandButton;
@@ -42,6 +43,7 @@ pub fn Producer(props: &ProducerProps) -> Html {
                 }
             </p>
             <p key="waiting" class="waiting" title={view.waiting.as_deref().map(str::to_owned)}>{ view.waiting.as_deref().unwrap_or("").to_owned() }</p>
+            <Faults key="faults" faults={view.faults.clone()} />
         </article>
     }
 }

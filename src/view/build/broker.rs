@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::faults::Faults;
 use super::reuse::{keep_array, keep_list};
 use crate::kafka::broker::{Broker, BrokerState, Disk};
 use crate::kafka::controller::Controller;
@@ -69,6 +70,7 @@ pub struct Cluster<'a> {
     /// The controller's.
     pub image: &'a ClusterImage,
     pub brokers: &'a [BrokerSource<'a>],
+    pub faults: &'a Faults,
     /// Committed offsets and positions.
     pub flags: &'a BTreeMap<TopicPartition, Vec<Flag>>,
     /// The largest log end of each partition.
@@ -81,13 +83,14 @@ impl<'a> Cluster<'a> {
         image: &'a ClusterImage,
         brokers: &'a [BrokerSource<'a>],
         flags: &'a BTreeMap<TopicPartition, Vec<Flag>>,
+        faults: &'a Faults,
     ) -> Cluster<'a> {
         let mut ends = BTreeMap::new();
         for (tp, log, _) in brokers.iter().flat_map(BrokerSource::logs) {
             let end: &mut Offset = ends.entry(tp.clone()).or_default();
             *end = log.log_end_offset().max(*end);
         }
-        Cluster { now, image, brokers, flags, ends }
+        Cluster { now, image, brokers, faults, flags, ends }
     }
 
     pub fn broker(&self, id: BrokerId) -> Option<&BrokerSource<'a>> {
@@ -96,7 +99,12 @@ impl<'a> Cluster<'a> {
 }
 
 /// Brokers are the active controller's business; the others only replay.
-pub fn controller_view(id: ControllerId, controller: Option<&Controller>, health: Health) -> ControllerView {
+pub fn controller_view(
+    id: ControllerId,
+    controller: Option<&Controller>,
+    health: Health,
+    faults: &Faults,
+) -> ControllerView {
     let active = controller.filter(|controller| controller.active_epoch().is_some());
     let brokers = active.into_iter().flat_map(|controller| &controller.image().brokers);
     let (fenced, unfenced): (Vec<_>, Vec<_>) = brokers.partition(|(_, registration)| registration.fenced);
@@ -106,7 +114,14 @@ pub fn controller_view(id: ControllerId, controller: Option<&Controller>, health
         (Health::Frozen, _) => "stands still".to_owned(),
         (Health::Running | Health::Waiting, Some(controller)) => quorum_role(controller),
     };
-    ControllerView { id, health, state: state.into(), unfenced: ids(unfenced), fenced: ids(fenced) }
+    ControllerView {
+        id,
+        health,
+        state: state.into(),
+        unfenced: ids(unfenced),
+        fenced: ids(fenced),
+        faults: faults.of_node(id),
+    }
 }
 
 fn quorum_role(controller: &Controller) -> String {
@@ -136,6 +151,7 @@ pub fn broker_view(
         health,
         state: state.into(),
         waiting: waiting(source, cluster).map(Rc::from),
+        faults: cluster.faults.of_node(source.id),
         replicas,
         offsets_topic: offsets_topic(source, cluster, &logs, before),
     }

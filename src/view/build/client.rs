@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::broker::BrokerSource;
+use super::faults::Faults;
 use super::reuse::{keep_array, keep_list};
 use crate::client::consumer::{Activity, Consumer, Line, MemberState, Waiting};
 use crate::client::producer::status::{BatchState, Waiting as ProducerWaiting};
@@ -37,7 +38,7 @@ fn seconds(ms: i64) -> String {
     }
 }
 
-pub fn producer_view(source: &ClientSource<'_, Producer>, now: Time) -> ProducerView {
+pub fn producer_view(source: &ClientSource<'_, Producer>, now: Time, faults: &Faults) -> ProducerView {
     let producer = source.client;
     let (spec, config, counts) = (producer.spec(), producer.config(), producer.counts());
     let over = matches!(producer.phase(), Phase::Closed | Phase::Failed { .. });
@@ -54,6 +55,7 @@ pub fn producer_view(source: &ClientSource<'_, Producer>, now: Time) -> Producer
         acknowledged: counts.acknowledged,
         failed: counts.failed,
         waiting: producer_waiting(source, now).map(Rc::from),
+        faults: faults.of_node(source.node),
     }
 }
 
@@ -125,13 +127,14 @@ pub fn group_view(
     consumers: &[&ClientSource<'_, Consumer>],
     ends: &dyn Fn(&TopicPartition) -> Option<Offset>,
     now: Time,
+    faults: &Faults,
     before: Option<&GroupView>,
 ) -> GroupView {
     let members = consumers.iter().map(|source| {
         let before = before.and_then(|view| {
             view.members.iter().find(|member| *member.name == *source.client.spec().name.as_str())
         });
-        consumer_view(source, ends, now, before.map(|view| &**view))
+        consumer_view(source, ends, now, faults, before.map(|view| &**view))
     });
     let group = coordinator.map(|(_, group)| group);
     let lives = |member: &Member| consumers.iter().any(|source| source.client.spec().name == member.client);
@@ -202,6 +205,7 @@ fn consumer_view(
     source: &ClientSource<'_, Consumer>,
     ends: &dyn Fn(&TopicPartition) -> Option<Offset>,
     now: Time,
+    faults: &Faults,
     before: Option<&ConsumerView>,
 ) -> ConsumerView {
     let consumer = source.client;
@@ -230,6 +234,7 @@ fn consumer_view(
         progress: progress(consumer, now).filter(|_| runs),
         partitions: keep_array(before.map(|view| &view.partitions), partitions.collect()),
         waiting: if lives { waiting(&consumer.waiting(), now).map(Rc::from) } else { None },
+        faults: faults.of_node(source.node),
     }
 }
 
@@ -250,6 +255,7 @@ fn gone_view(member: &Member, now: Time) -> ConsumerView {
         waiting: Some(Rc::from(format!(
             "Its group waits {session} more for a heartbeat; nobody reads its partitions."
         ))),
+        faults: Rc::from([]),
     }
 }
 

@@ -1,16 +1,18 @@
-//! What is known of one replica or one record.
+//! What is known of one server, one replica or one record.
 
 use std::fmt::Display;
 use std::rc::Rc;
 
-use super::broker::BrokerSource;
+use super::server::inspect_server;
+use super::sources::Sources;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::log::Log;
 use crate::kafka::record::{Batch, Record};
 use crate::kafka::replication::{Partition, ReplicaManager};
 use crate::kafka::time::Time;
-use crate::kafka::types::{Offset, TopicPartition};
+use crate::kafka::types::{BrokerId, Offset, TopicPartition};
 use crate::lab::words::count;
+use crate::sim::World;
 use crate::view::model::{Fact, Focus, Inspected, Tone};
 use crate::view::sentences::list;
 
@@ -19,25 +21,25 @@ const SHOWN_BYTES: usize = 512;
 const BYTES_PER_LINE: usize = 8;
 
 /// `None` when the object is not there any more.
-pub fn inspect(
-    focus: &Focus,
-    brokers: &[BrokerSource<'_>],
-    image: &ClusterImage,
-    now: Time,
-) -> Option<Inspected> {
-    let (id, tp) = match focus {
-        Focus::Replica { broker, tp } | Focus::Record { broker, tp, .. } => (broker, tp),
+pub fn inspect(focus: &Focus, world: &World, sources: &Sources<'_>, now: Time) -> Option<Inspected> {
+    let image = sources.image;
+    let log_of = |id: &BrokerId, tp: &TopicPartition| {
+        let source = sources.brokers.iter().find(|source| source.id == *id)?;
+        let (_, log, partition) = source.logs().into_iter().find(|(each, ..)| *each == tp)?;
+        Some((source, log, partition))
     };
-    let source = brokers.iter().find(|source| source.id == *id)?;
-    let (_, log, partition) = source.logs().into_iter().find(|(each, ..)| *each == tp)?;
     match focus {
-        Focus::Replica { .. } => {
+        Focus::Broker(id) => Some(inspect_server(focus, (*id).into(), world, image)),
+        Focus::Controller(id) => Some(inspect_server(focus, (*id).into(), world, image)),
+        Focus::Replica { broker: id, tp } => {
+            let (source, log, partition) = log_of(id, tp)?;
             let title = format!("{tp} on broker {id}");
             let replicas = source.alive().map(|broker| broker.replicas());
             let facts = replica_facts(tp, log, partition.zip(replicas), image, now);
             Some(Inspected { focus: focus.clone(), title: title.into(), facts: facts.into(), bytes: None })
         }
-        Focus::Record { offset, .. } => {
+        Focus::Record { broker: id, tp, offset } => {
+            let (_, log, _) = log_of(id, tp)?;
             let batch = log.batches_from(*offset).next().filter(|batch| batch.base_offset() <= *offset)?;
             let record = batch.records().ok()?.into_iter().find(|record| record.offset == *offset)?;
             Some(Inspected {
@@ -50,7 +52,7 @@ pub fn inspect(
     }
 }
 
-fn fact(name: &str, value: impl Display) -> Fact {
+pub(super) fn fact(name: &str, value: impl Display) -> Fact {
     Fact { name: Rc::from(name), value: Rc::from(value.to_string()), tone: Tone::Neutral }
 }
 

@@ -5,16 +5,19 @@
 
 mod broker;
 mod client;
+mod faults;
 mod flight;
 mod inspect;
 mod narrative;
 mod reuse;
+mod server;
 mod sources;
 
 use std::rc::Rc;
 
 use self::broker::{Cluster, broker_view, controller_view};
 use self::client::{flags, group_view, producer_view};
+use self::faults::Faults;
 use self::reuse::{keep, keep_array, keep_list};
 use self::sources::Sources;
 use super::model::{Flight, Focus, Model, ScenarioView, Setting};
@@ -30,7 +33,8 @@ pub fn model(session: &Session, focus: Option<&Focus>, before: Option<&Model>) -
     let nothing = ClusterImage::default();
     let sources = Sources::of(world, &nothing);
     let flags = flags(&sources.brokers, &sources.consumers);
-    let cluster = Cluster::new(now, sources.image, &sources.brokers, &flags);
+    let faults = Faults::of(world);
+    let cluster = Cluster::new(now, sources.image, &sources.brokers, &flags, &faults);
     let ends = |tp: &TopicPartition| high_watermark(&cluster, tp);
 
     let brokers = sources.brokers.iter().map(|source| {
@@ -39,12 +43,14 @@ pub fn model(session: &Session, focus: Option<&Focus>, before: Option<&Model>) -
     });
     let groups = sources.groups().into_iter().map(|(id, coordinator, members)| {
         let before = before.and_then(|model| model.groups.iter().find(|group| group.id == id));
-        group_view(&id, coordinator, &members, &ends, now, before.map(|view| &**view))
+        group_view(&id, coordinator, &members, &ends, now, &faults, before.map(|view| &**view))
     });
-    let controllers =
-        sources.controllers.iter().map(|(id, controller, health)| controller_view(*id, *controller, *health));
-    let producers = sources.producers.iter().map(|source| producer_view(source, now));
-    let inspected = focus.and_then(|focus| inspect::inspect(focus, &sources.brokers, sources.image, now));
+    let controllers = sources
+        .controllers
+        .iter()
+        .map(|(id, controller, health)| controller_view(*id, *controller, *health, &faults));
+    let producers = sources.producers.iter().map(|source| producer_view(source, now, &faults));
+    let inspected = focus.and_then(|focus| inspect::inspect(focus, world, &sources, now));
 
     let brokers = keep_list(before.map(|model| &model.brokers), brokers, |a, b| a.id == b.id);
     Model {

@@ -44,6 +44,8 @@ fn view(number: u64, sentence: &narrator::Sentence, brokers: &List<BrokerView>) 
         },
         about: match &sentence.about {
             Subject::Partition(tp) => leader_of(tp, brokers),
+            Subject::Broker(id) => Some(Focus::Broker(*id)),
+            Subject::Controller(id) => Some(Focus::Controller(*id)),
             _ => None,
         },
     }
