@@ -5,6 +5,7 @@
 use std::process::{Command, Output};
 
 use glassbroker::kafka::plant::{CAN_PLANT, PLANTS};
+use glassbroker::swarm::finders::finders;
 use glassbroker::swarm::{Counts, pool, run};
 
 fn glassbroker(arguments: &[&str]) -> Output {
@@ -30,8 +31,7 @@ fn a_seed_is_one_run() {
 /// D-6, in strict mode for seed 0.
 #[test]
 fn short_storms_break_no_invariant_and_come_to_rest() {
-    let order =
-        pool::Order { from: 0, seeds: 8, virtual_minutes: 1, threads: 2, plant: None, first_only: false };
+    let order = pool::Order { from: 0, seeds: 8, virtual_minutes: 1, threads: 2 };
     let sum = pool::run(order, |_, _| {});
     assert_eq!((sum.seeds, sum.faults.len()), (8, 0), "{:#?}", sum.faults);
 }
@@ -74,9 +74,26 @@ fn what_the_swarm_cannot_do_is_said_with_exit_code_2() {
 }
 
 #[test]
-fn the_faults_that_can_be_planted_are_listed_without_the_feature_too() {
+fn the_faults_that_can_be_planted_are_listed_with_who_finds_them_without_the_feature_too() {
     let output = glassbroker(&["--plants"]);
-    let names = String::from_utf8(output.stdout).expect("names are text");
+    let listed = String::from_utf8(output.stdout).expect("names are text");
     assert!(output.status.success());
-    assert_eq!(names.lines().collect::<Vec<_>>(), PLANTS.map(|(name, _)| name));
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let expected = PLANTS.map(|(name, plant)| {
+        let checks: Vec<&str> = finders(plant).iter().map(|check| check.name()).collect();
+        words(&format!("{name} {}", checks.join(", ")))
+    });
+    assert_eq!(listed.lines().map(words).collect::<Vec<_>>(), expected);
+}
+
+/// Found by a check that is made for it, in a seed that is calm without it.
+#[cfg(feature = "plant")]
+#[test]
+fn planted_faults_are_found_by_the_checks_that_name_them() {
+    for (name, plant) in PLANTS {
+        let order = pool::Order { from: 0, seeds: 60, virtual_minutes: 5, threads: 2 };
+        let found = pool::hunt(pool::Hunt { plant, order }, |_, _| {});
+        let check = found.unwrap_or_else(|| panic!("{name} was not found")).check;
+        assert!(finders(plant).contains(&check), "{name} by {check}");
+    }
 }

@@ -8,13 +8,16 @@
 //! `plant` ([`crate::kafka::plant`]): each must be found by a rule that is there anyway.
 
 pub mod acts;
+pub mod check;
 pub mod counts;
+pub mod finders;
 pub mod plan;
 pub mod pool;
 pub mod rest;
 pub mod run;
 pub mod watch;
 
+pub use check::Check;
 pub use counts::Counts;
 pub use pool::{Order, Sum};
 pub use run::{Calm, Fault};

@@ -5,6 +5,7 @@
 use std::cell::Cell;
 
 use super::acts::{self, Act};
+use super::check::{Broken, Check, Verdict};
 use super::counts::Counts;
 use super::plan::Plan;
 use super::rest;
@@ -50,6 +51,7 @@ pub struct Fault {
     pub digest: u64,
     pub event: u64,
     pub at: Time,
+    pub check: Check,
     pub what: String,
     /// The last events before it, a line each.
     pub before: Vec<String>,
@@ -88,7 +90,7 @@ pub fn run(seed: u64, virtual_minutes: i64) -> Result<Calm, Fault> {
             counts: storm.watch.counts(),
             virtual_ms: storm.world.now().ms(),
         }),
-        Err(what) => Err(storm.fault(what)),
+        Err(broken) => Err(storm.fault(broken)),
     }
 }
 
@@ -100,7 +102,7 @@ struct Storm {
 }
 
 impl Storm {
-    fn live(&mut self, virtual_minutes: i64) -> Result<(), String> {
+    fn live(&mut self, virtual_minutes: i64) -> Verdict {
         self.run_ms(START_MS)?;
         let plan = self.plan.clone();
         plan.creations().try_for_each(|command| self.give(command))?;
@@ -116,25 +118,25 @@ impl Storm {
         self.come_to_rest()?;
         self.drain()?;
         self.watch.everything(&self.world)?;
-        rest::fault_of_order(&self.world, &self.plan, &self.watch).map_or(Ok(()), Err)
+        Check::Order.verdict(rest::fault_of_order(&self.world, &self.plan, &self.watch))
     }
 
     /// Lets the planned topics come to be.
-    fn await_topics(&mut self) -> Result<(), String> {
+    fn await_topics(&mut self) -> Verdict {
         let mut waited_ms = 0;
         loop {
             self.run_ms(1_000)?;
             waited_ms += 1_000;
             match rest::fault_of_topics(&self.world, &self.plan) {
                 None => return Ok(()),
-                Some(fault) if waited_ms >= CREATIONS_MS => return Err(fault),
+                Some(fault) if waited_ms >= CREATIONS_MS => return Err(Check::SetUp.broken(fault)),
                 Some(_) => {}
             }
         }
     }
 
     /// Moves on, watching every step.
-    fn run_ms(&mut self, ms: i64) -> Result<(), String> {
+    fn run_ms(&mut self, ms: i64) -> Verdict {
         let end = self.world.now().plus_ms(ms);
         while self.world.next_at().is_some_and(|at| at <= end) {
             self.world.step();
@@ -144,7 +146,7 @@ impl Storm {
         Ok(())
     }
 
-    fn look(&mut self) -> Result<(), String> {
+    fn look(&mut self) -> Verdict {
         let event = self.world.events_done();
         PLACE.set(Place { seed: self.world.seed(), digest: self.world.digest(), event });
         self.watch.after_step(&self.world)?;
@@ -155,7 +157,7 @@ impl Storm {
     }
 
     /// Gives a command, which is let be if it is not possible now.
-    fn give(&mut self, command: Command) -> Result<(), String> {
+    fn give(&mut self, command: Command) -> Verdict {
         let text = format!("{command:?}");
         if self.world.check(&command).is_ok() {
             self.world.schedule(self.world.now(), command, &text);
@@ -164,7 +166,7 @@ impl Storm {
         Ok(())
     }
 
-    fn act(&mut self) -> Result<(), String> {
+    fn act(&mut self) -> Verdict {
         match acts::draw(&mut self.random, &self.plan, &self.world) {
             Act::Give(commands) => commands.into_iter().try_for_each(|command| self.give(command)),
             Act::Restart { target, after_ms } => {
@@ -176,15 +178,15 @@ impl Storm {
         }
     }
 
-    fn heal(&mut self) -> Result<(), String> {
+    fn heal(&mut self) -> Verdict {
         acts::healing(&self.plan, &self.world).into_iter().try_for_each(|command| self.give(command))
     }
 
-    fn come_to_rest(&mut self) -> Result<(), String> {
+    fn come_to_rest(&mut self) -> Verdict {
         let mut waited_ms = 0;
         while let Some(unrest) = rest::unrest(&self.world, &self.plan) {
             if waited_ms > REST_MS {
-                return Err(format!("no rest after {waited_ms} ms: {unrest}"));
+                return Err(Check::Rest.broken(format!("no rest after {waited_ms} ms: {unrest}")));
             }
             if waited_ms % HELP_EACH_MS == 0 {
                 self.help()?;
@@ -198,7 +200,7 @@ impl Storm {
     }
 
     /// Does what only a person can: gives partitions that nobody may lead to anybody, cancels what never ends.
-    fn help(&mut self) -> Result<(), String> {
+    fn help(&mut self) -> Verdict {
         for partition in rest::endless_reassignments(&self.world) {
             self.give(Command::CancelReassignment(partition))?;
         }
@@ -209,14 +211,14 @@ impl Storm {
     }
 
     /// The producers stop, and hear the outcome of all that they sent.
-    fn drain(&mut self) -> Result<(), String> {
+    fn drain(&mut self) -> Verdict {
         for producer in self.plan.producers.clone() {
             self.give(Command::Pause(producer.spec.name))?;
         }
         let mut waited_ms = 0;
         while let Some(waiting) = rest::undrained(&self.world, &self.plan) {
             if waited_ms > DRAIN_MS {
-                return Err(format!("after {waited_ms} ms {waiting}"));
+                return Err(Check::Outcome.broken(format!("after {waited_ms} ms {waiting}")));
             }
             self.run_ms(1_000)?;
             waited_ms += 1_000;
@@ -224,7 +226,7 @@ impl Storm {
         self.run_ms(LAST_FETCHES_MS)
     }
 
-    fn fault(&self, what: String) -> Fault {
+    fn fault(&self, Broken { check, what }: Broken) -> Fault {
         let world = &self.world;
         let last: Vec<_> = world.trace().entries().rev().take(LAST_EVENTS).collect();
         Fault {
@@ -232,6 +234,7 @@ impl Storm {
             digest: world.digest(),
             event: world.events_done(),
             at: world.now(),
+            check,
             what,
             before: last.iter().rev().map(|entry| format!("{} {:?}", entry.key.time, entry.event)).collect(),
         }

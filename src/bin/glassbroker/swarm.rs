@@ -8,7 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use glassbroker::kafka::plant::{CAN_PLANT, PLANTS, Plant};
-use glassbroker::swarm::pool::{self, Order, Sum};
+use glassbroker::swarm::finders::finders;
+use glassbroker::swarm::pool::{self, Catch, Hunt, Order, Sum};
 use glassbroker::swarm::run::{self, Calm, Fault};
 
 const USAGE: &str = "\
@@ -23,9 +24,10 @@ event and how to run it again, and the exit code is 1.
 --virtual-minutes  how long the faults last in each (default 10)
 --from             the first seed (default 0)
 --threads          how many run at a time (default: as many as there are processors)
---plant            a fault to plant in the engine; it ends at the first seed that finds it. Exit code 1 says that it was
-                   found. Needs a build with --features plant
---plants           lists the faults that can be planted";
+--plant            a fault to plant in the engine; it ends at the first seed that finds it: one of the checks that have to
+                   fails, and the seed is calm without the fault. Exit code 1 says that it was found. Needs a build with
+                   --features plant
+--plants           lists the faults that can be planted, each with the checks that have to find it";
 
 /// Reads the arguments behind `swarm` and does what they ask for.
 pub fn main(arguments: impl Iterator<Item = String>) -> ExitCode {
@@ -54,6 +56,7 @@ enum Task {
     Help,
     Plants,
     Run(Order),
+    Hunt(Hunt),
 }
 
 /// An argument that cannot be used.
@@ -79,8 +82,8 @@ impl Task {
     /// The first argument that cannot be used.
     fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task, ArgumentError> {
         let threads = thread::available_parallelism().map_or(2, usize::from);
-        let mut order =
-            Order { from: 0, seeds: 20, virtual_minutes: 10, threads, plant: None, first_only: false };
+        let mut order = Order { from: 0, seeds: 20, virtual_minutes: 10, threads };
+        let mut planted = None;
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
             let mut number = |name, least| number(name, least, arguments.next());
@@ -93,13 +96,12 @@ impl Task {
                 "--threads" => order.threads = number("--threads", 1)? as usize,
                 "--plant" => {
                     let name = arguments.next().ok_or(ArgumentError::NoValue("--plant"))?;
-                    order.plant = Some(plant(&name)?);
-                    order.first_only = true;
+                    planted = Some(plant(&name)?);
                 }
                 other => return Err(ArgumentError::Unknown(other.to_owned())),
             }
         }
-        Ok(Task::Run(order))
+        Ok(planted.map_or(Task::Run(order), |plant| Task::Hunt(Hunt { plant, order })))
     }
 }
 
@@ -123,11 +125,13 @@ fn work(task: Task, out: &mut (impl Write + Send)) -> io::Result<bool> {
     match task {
         Task::Help => writeln!(out, "{USAGE}")?,
         Task::Plants => {
-            for (name, _) in PLANTS {
-                writeln!(out, "{name}")?;
+            for (name, plant) in PLANTS {
+                let checks: Vec<&str> = finders(plant).iter().map(|check| check.name()).collect();
+                writeln!(out, "{name:<33}{}", checks.join(", "))?;
             }
         }
         Task::Run(order) => return run_all(order, out),
+        Task::Hunt(hunt) => return find(hunt, out),
     }
     Ok(true)
 }
@@ -157,20 +161,56 @@ fn tell(seed: u64, outcome: &Result<Calm, Fault>, order: Order, out: &mut impl W
         }
         return Ok(());
     };
+    describe(fault, out)?;
+    let minutes = order.virtual_minutes;
+    writeln!(out, "  again: glassbroker swarm --from {seed} --seeds 1 --virtual-minutes {minutes}")?;
+    out.flush()
+}
+
+fn describe(fault: &Fault, out: &mut impl Write) -> io::Result<()> {
     for line in &fault.before {
         writeln!(out, "    {line}")?;
     }
+    let Fault { seed, event, at, digest, check, what, .. } = fault;
+    writeln!(out, "seed {seed} failed at event {event} ({at}), digest {digest:016x}, check {check}")?;
+    writeln!(out, "  {what}")
+}
+
+/// Runs seeds with a planted fault. Whether it was not found.
+fn find(hunt: Hunt, out: &mut (impl Write + Send)) -> io::Result<bool> {
+    print_panics();
+    let Hunt { plant, order } = hunt;
+    let printed = Mutex::new((&mut *out, Ok(())));
+    let found = pool::hunt(hunt, |_, catch| {
+        let mut printed = printed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let (out, result) = &mut *printed;
+        if result.is_ok() {
+            *result = tell_catch(catch, *out);
+        }
+    });
+    printed.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).1?;
+    let name = PLANTS.iter().find(|(_, known)| *known == plant).map_or("", |(name, _)| *name);
+    let Some(Fault { seed, check, .. }) = found else {
+        writeln!(out, "{name} is not found in {} seeds from {} on", order.seeds, order.from)?;
+        return Ok(true);
+    };
+    let minutes = order.virtual_minutes;
+    writeln!(out, "{name} is found by {check} in seed {seed}, which is calm without it")?;
     writeln!(
         out,
-        "seed {seed} failed at event {} ({}), digest {:016x}",
-        fault.event, fault.at, fault.digest
+        "  again: glassbroker swarm --from {seed} --seeds 1 --virtual-minutes {minutes} --plant {name}"
     )?;
-    writeln!(out, "  {}", fault.what)?;
-    let planted = PLANTS.iter().find(|(_, plant)| Some(*plant) == order.plant);
-    let planted = planted.map(|(name, _)| format!(" --plant {name}")).unwrap_or_default();
-    let minutes = order.virtual_minutes;
-    writeln!(out, "  again: glassbroker swarm --from {seed} --seeds 1 --virtual-minutes {minutes}{planted}")?;
-    out.flush()
+    Ok(false)
+}
+
+fn tell_catch(catch: &Catch, out: &mut impl Write) -> io::Result<()> {
+    match catch {
+        Catch::Nothing => Ok(()),
+        Catch::Found(fault) => describe(fault, out),
+        Catch::Elsewhere(Fault { seed, check, what, .. }) => {
+            writeln!(out, "seed {seed} failed by check {check}, which does not count: {what}")
+        }
+    }
 }
 
 fn summarize(sum: &Sum, order: Order, elapsed: Duration, out: &mut impl Write) -> io::Result<()> {

@@ -3,7 +3,8 @@
 //! A log that is never compacted is compared batch by batch; of a compacted one each record that is still there, and the
 //! newest of each key, which has to be (R-LOG-41).
 //!
-//! **Invariant:** the history only grows, without gaps, until a leader is elected that may lack some of it.
+//! **Invariant:** the history only grows, without gaps, until somebody leads who lacks some of it; then it is what that one
+//! has of it.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,20 +13,39 @@ use bytes::Bytes;
 
 use super::sight::{self, Mark};
 use crate::kafka::log::Log;
-use crate::kafka::record::{Batch, NO_SEQUENCE};
+use crate::kafka::record::{Batch, NO_SEQUENCE, Record};
 use crate::kafka::types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId};
+use crate::swarm::check::{Broken, Check, Verdict};
 
 /// The committed records of a partition.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// In the order of their offsets.
-    batches: Vec<Mark>,
+    batches: Vec<Committed>,
     end: Offset,
     /// Of a partition that is or was compacted: each record's content, and the newest record of each key.
     records: Option<Records>,
     sequences: BTreeMap<ProducerId, (ProducerEpoch, i32)>,
     /// Batches may be gone from what is taken over.
     is_thinned_out: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Committed {
+    mark: Mark,
+    /// A checksum of what is behind the header, which is as the producer sent it.
+    pub body: u32,
+}
+
+impl Committed {
+    pub fn records(&self) -> i64 {
+        self.mark.next_offset - self.mark.base_offset
+    }
+}
+
+/// A checksum of a batch's records, whatever its header says.
+pub fn body_of(batch: &Batch) -> u32 {
+    crc32c::crc32c(&batch.body())
 }
 
 #[derive(Clone, Debug, Default)]
@@ -41,15 +61,43 @@ impl History {
         History { records: compacted.then(Records::default), ..History::default() }
     }
 
-    /// What a leader's log has below its high watermark, whatever was before; or what is wrong with it. Of a compacted log
-    /// the thinned-out part is taken as it is.
-    pub fn of(log: &Log, compacted: bool) -> Result<History, String> {
-        let mut history = History::new(compacted);
-        history.end = log.log_start_offset();
-        history.is_thinned_out = compacted;
-        history.extend(log, log.high_watermark())?;
-        history.is_thinned_out = false;
-        Ok(history)
+    /// After a loss: takes over what the leader's log has from here on below its high watermark; or what is wrong with it. Of
+    /// a compacted log the thinned-out part is taken as it is.
+    pub fn resume(&mut self, log: &Log) -> Verdict {
+        self.is_thinned_out = self.is_compacted();
+        let verdict = self.extend(log, log.high_watermark());
+        self.is_thinned_out = false;
+        verdict
+    }
+
+    /// Up to where `log` has what was committed.
+    pub fn agreement(&self, log: &Log) -> Offset {
+        let end = self.end.min(log.log_end_offset());
+        if let Some(records) = &self.records {
+            let at = records.first_other(log, end).unwrap_or(end);
+            // A batch is there as a whole or not.
+            let spans = |batch: &&Batch| batch.base_offset() < at && at < batch.next_offset();
+            return log.batches_from(at).next().filter(spans).map_or(at, Batch::base_offset);
+        }
+        let from = self.start().max(log.log_start_offset());
+        let known = self.batches[self.place_of(from)..].iter();
+        let same = known.zip(sight::marks(log, from, end)).take_while(|(known, found)| known.mark == *found);
+        same.last().map_or(from, |(known, _)| known.mark.next_offset).min(end)
+    }
+
+    /// Forgets what is not below `end`: it may be lost, or something newer committed that nobody sees. `log`, if there is one,
+    /// has all the rest.
+    pub fn cut(&mut self, end: Offset, log: Option<&Log>) {
+        self.end = end.min(self.end);
+        self.batches.truncate(self.batches.partition_point(|batch| batch.mark.next_offset <= end));
+        if let Some(records) = &mut self.records {
+            records.cut(end);
+        }
+        self.sequences.clear();
+        let kept = log.into_iter().flat_map(|log| log.batches_from(log.log_start_offset()));
+        for batch in kept.take_while(|batch| batch.next_offset() <= end).filter(|batch| has_sequence(batch)) {
+            self.sequences.insert(batch.producer_id(), (batch.producer_epoch(), batch.last_sequence()));
+        }
     }
 
     pub fn end(&self) -> Offset {
@@ -60,24 +108,23 @@ impl History {
         self.records.is_some()
     }
 
-    /// How many records the committed batch at `offset` has.
-    pub fn batch_at(&self, offset: Offset) -> Option<i64> {
-        let mark = self.batches.get(self.place_of(offset)).filter(|mark| mark.base_offset == offset)?;
-        Some(mark.next_offset - mark.base_offset)
+    /// The committed batch that begins at `offset`.
+    pub fn batch_at(&self, offset: Offset) -> Option<&Committed> {
+        self.batches.get(self.place_of(offset)).filter(|batch| batch.mark.base_offset == offset)
     }
 
     /// The first offset of which anything is known.
     pub fn start(&self) -> Offset {
-        self.batches.first().map_or(self.end, |mark| mark.base_offset)
+        self.batches.first().map_or(self.end, |batch| batch.mark.base_offset)
     }
 
     /// The index of the first batch that does not end at or below `offset`.
     fn place_of(&self, offset: Offset) -> usize {
-        self.batches.partition_point(|mark| mark.next_offset <= offset)
+        self.batches.partition_point(|batch| batch.mark.next_offset <= offset)
     }
 
     /// Takes over what a leader's log has below `high_watermark`; or what is wrong with it.
-    pub fn extend(&mut self, log: &Log, high_watermark: Offset) -> Result<(), String> {
+    pub fn extend(&mut self, log: &Log, high_watermark: Offset) -> Verdict {
         if high_watermark <= self.end {
             return Ok(());
         }
@@ -90,13 +137,14 @@ impl History {
         for batch in log.batches_from(from).take_while(|batch| batch.next_offset() <= high_watermark) {
             let base = batch.base_offset();
             if base < from {
-                return Err(format!("a batch at {base} reaches over {from}, where another one ended"));
+                let fault = format!("a batch at {base} reaches over {from}, where another one ended");
+                return Err(Check::LogGaps.broken(fault));
             }
             if base != self.end && self.records.is_none() && base > log.log_start_offset() {
-                return Err(format!("offsets {} to {base} are in no batch", self.end));
+                return Err(Check::LogGaps.broken(format!("offsets {} to {base} are in no batch", self.end)));
             }
             self.follow_sequence(batch, log)?;
-            self.batches.push(Mark::of(batch));
+            self.batches.push(Committed { mark: Mark::of(batch), body: body_of(batch) });
             self.end = batch.next_offset();
             if let Some(records) = &mut self.records {
                 records.take(batch, !self.is_thinned_out)?;
@@ -107,9 +155,9 @@ impl History {
 
     /// R-PROD-24 to 26: the sequence numbers of a producer's epoch follow each other, so nothing stands twice. A leader that
     /// began with an empty disk knows only the producers whose batches retention had left to fetch (R-PROD-27).
-    fn follow_sequence(&mut self, batch: &Batch, log: &Log) -> Result<(), String> {
+    fn follow_sequence(&mut self, batch: &Batch, log: &Log) -> Verdict {
         let (producer, epoch, base) = (batch.producer_id(), batch.producer_epoch(), batch.base_sequence());
-        if !producer.is_some() || base == NO_SEQUENCE || batch.is_control() {
+        if !has_sequence(batch) {
             return Ok(());
         }
         let known = self.sequences.insert(producer, (epoch, batch.last_sequence()));
@@ -118,7 +166,8 @@ impl History {
             Some((before, last)) if before == epoch => last.checked_add(1).unwrap_or(0),
             Some((before, _)) if before < epoch => 0,
             Some((before, _)) => {
-                return Err(format!("producer {producer} writes in epoch {epoch} after {before}"));
+                let fault = format!("producer {producer} writes in epoch {epoch} after {before}");
+                return Err(Check::Sequences.broken(fault));
             }
         };
         let is_known = || {
@@ -130,12 +179,14 @@ impl History {
             return Ok(());
         }
         let at = batch.base_offset();
-        Err(format!("producer {producer} in epoch {epoch} has sequence {base} at {at} instead of {expected}"))
+        let fault =
+            format!("producer {producer} in epoch {epoch} has sequence {base} at {at} instead of {expected}");
+        Err(Check::Sequences.broken(fault))
     }
 
     /// How many batches, or records of a compacted log, a replica's log has in `[from, to)` as the history has them; or what it
     /// lacks or has otherwise.
-    pub fn compare(&self, log: &Log, from: Offset, to: Offset) -> Result<u64, String> {
+    pub fn compare(&self, log: &Log, from: Offset, to: Offset) -> Result<u64, Broken> {
         let from = from.max(log.log_start_offset());
         let to = to.min(self.end);
         if from >= to {
@@ -147,25 +198,34 @@ impl History {
         }
     }
 
-    fn compare_batches(&self, log: &Log, from: Offset, to: Offset) -> Result<u64, String> {
+    fn compare_batches(&self, log: &Log, from: Offset, to: Offset) -> Result<u64, Broken> {
         // Below the first of the history nothing is known.
         let from = from.max(self.start());
-        let mut expected =
-            self.batches[self.place_of(from)..].iter().take_while(|mark| mark.next_offset <= to);
+        let mut expected = self.batches[self.place_of(from)..]
+            .iter()
+            .map(|batch| batch.mark)
+            .take_while(|mark| mark.next_offset <= to);
         let mut found = sight::marks(log, from, to);
         let mut compared = 0;
         loop {
-            match (expected.next(), found.next()) {
+            let fault = match (expected.next(), found.next()) {
                 (None, None) => return Ok(compared),
-                (Some(known), Some(mark)) if *known == mark => compared += 1,
-                (Some(known), Some(mark)) => {
-                    return Err(format!("{known:?} was committed, and here is {mark:?}"));
+                (Some(known), Some(mark)) if known == mark => {
+                    compared += 1;
+                    continue;
                 }
-                (Some(known), None) => return Err(format!("{known:?} was committed and is not here")),
-                (None, Some(mark)) => return Err(format!("{mark:?} is none of the committed batches")),
-            }
+                (Some(known), Some(mark)) => format!("{known:?} was committed, and here is {mark:?}"),
+                (Some(known), None) => format!("{known:?} was committed and is not here"),
+                (None, Some(mark)) => format!("{mark:?} is none of the committed batches"),
+            };
+            return Err(Check::Committed.broken(fault));
         }
     }
+}
+
+/// Whether a producer numbered the batch.
+fn has_sequence(batch: &Batch) -> bool {
+    batch.producer_id().is_some() && batch.base_sequence() != NO_SEQUENCE && !batch.is_control()
 }
 
 /// What a deposed leader wrote can stay where the new one has nothing any more: a replica that was copied from a compacted
@@ -177,11 +237,11 @@ fn is_left_over(log: &Log, offset: Offset, committed_in: LeaderEpoch) -> bool {
 impl Records {
     /// `is_fresh`: no replica can have dropped any of it yet. What is taken over after a loss may be gone elsewhere already,
     /// for the sake of a newer value that was lost.
-    fn take(&mut self, batch: &Batch, is_fresh: bool) -> Result<(), String> {
+    fn take(&mut self, batch: &Batch, is_fresh: bool) -> Verdict {
         if batch.is_control() {
             return Ok(());
         }
-        let records = batch.records().map_err(|error| error.to_string())?;
+        let records = batch.records().map_err(|error| Check::Committed.broken(error.to_string()))?;
         for record in records {
             self.contents.insert(record.offset, (batch.leader_epoch(), content(&record.key, &record.value)));
             if let Some(key) = record.key.filter(|_| is_fresh) {
@@ -191,30 +251,53 @@ impl Records {
         Ok(())
     }
 
-    fn compare(&self, log: &Log, from: Offset, to: Offset) -> Result<u64, String> {
-        let records = log.records_between(from, to).map_err(|error| error.to_string())?;
-        let mut compared = 0;
-        let mut there = std::collections::BTreeSet::new();
-        for record in &records {
-            let known = self.contents.get(&record.offset);
-            let other = known.filter(|(_, known)| *known != content(&record.key, &record.value));
-            if let Some((epoch, _)) = other
-                && !is_left_over(log, record.offset, *epoch)
-            {
-                return Err(format!("the record at {} is another one than was committed", record.offset));
+    /// No record of a key is known to be its newest any more: what is left may be gone elsewhere for the sake of one that is
+    /// lost now.
+    fn cut(&mut self, end: Offset) {
+        self.contents.split_off(&end);
+        self.newest.clear();
+    }
+
+    /// The first record of a log below `end` that is another one than was committed.
+    fn first_other(&self, log: &Log, end: Offset) -> Option<Offset> {
+        let Ok(records) = log.records_between(log.log_start_offset(), end) else {
+            return Some(log.log_start_offset());
+        };
+        self.same(log, &records).err()
+    }
+
+    /// How many of `records`, which are from `log`, are known; or the first that is another one than was committed.
+    fn same(&self, log: &Log, records: &[Record]) -> Result<u64, Offset> {
+        let Some(first) = records.first() else { return Ok(0) };
+        let mut contents = self.contents.range(first.offset..).peekable();
+        let mut same = 0;
+        for record in records {
+            while contents.next_if(|(offset, _)| **offset < record.offset).is_some() {}
+            let Some((_, (epoch, known))) = contents.next_if(|(offset, _)| **offset == record.offset) else {
+                continue;
+            };
+            if *known == content(&record.key, &record.value) {
+                same += 1;
+            } else if !is_left_over(log, record.offset, *epoch) {
+                return Err(record.offset);
             }
-            compared += u64::from(known.is_some() && other.is_none());
-            there.insert(record.offset);
         }
+        Ok(same)
+    }
+
+    fn compare(&self, log: &Log, from: Offset, to: Offset) -> Result<u64, Broken> {
+        let records = log.records_between(from, to);
+        let records = records.map_err(|error| Check::Committed.broken(error.to_string()))?;
+        let same = self.same(log, &records).map_err(|offset| {
+            Check::Committed.broken(format!("the record at {offset} is another one than was committed"))
+        })?;
+        let is_there = |offset: Offset| records.binary_search_by_key(&offset, |record| record.offset).is_ok();
         let lost = self.newest.iter().find(|(_, (offset, has_value))| {
-            *has_value && *offset >= from && *offset < to && !there.contains(offset)
+            *has_value && *offset >= from && *offset < to && !is_there(*offset)
         });
-        match lost {
-            Some((key, (offset, _))) => {
-                Err(format!("the newest value of {:?}, at {offset}, is gone", String::from_utf8_lossy(key)))
-            }
-            None => Ok(compared),
-        }
+        let Some((key, (offset, _))) = lost else { return Ok(same) };
+        let key = String::from_utf8_lossy(key);
+        Err(Check::NewestOfKey.broken(format!("the newest value of {key:?}, at {offset}, is gone")))
     }
 }
 
@@ -222,4 +305,73 @@ fn content(key: &Option<Bytes>, value: &Option<Bytes>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (key, value).hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kafka::log::{LogConfig, Origin};
+    use crate::kafka::record::{BatchBuilder, NewRecord};
+    use crate::kafka::time::Time;
+
+    /// A log of batches of one record each: the value and its leader epoch. All of it is committed.
+    fn log(values: &[(&[u8], i32)]) -> Log {
+        let mut log = Log::new();
+        for (value, epoch) in values {
+            let mut batch = BatchBuilder::new();
+            batch.append(&NewRecord { key: Some(b"k"), value: Some(value), ..NewRecord::default() });
+            let (bytes, config) = (batch.finish(None).into_bytes(), LogConfig::default());
+            let epoch = LeaderEpoch(*epoch);
+            log.append_as_leader(Time::ZERO, bytes, epoch, Origin::Client, &config).expect("a sound batch");
+        }
+        log.maybe_increment_high_watermark(log.log_end_offset());
+        log
+    }
+
+    fn history(log: &Log, compacted: bool) -> History {
+        let mut history = History::new(compacted);
+        history.extend(log, log.high_watermark()).expect("a sound log");
+        history
+    }
+
+    #[test]
+    fn after_a_loss_what_the_leader_has_of_it_is_still_committed_r_repl_43() {
+        let before = log(&[(b"a", 1), (b"b", 1), (b"c", 1)]);
+        for compacted in [false, true] {
+            let mut history = history(&before, compacted);
+            let shorter = log(&[(b"a", 1), (b"b", 1)]);
+            assert_eq!(history.agreement(&shorter), Offset(2));
+            let other = log(&[(b"a", 1), (b"x", 0), (b"y", 0), (b"z", 0)]);
+            // The compacted log of one who was deposed may hold what was written before the committed records.
+            assert_eq!(history.agreement(&other), if compacted { Offset(3) } else { Offset(1) });
+            let other = log(&[(b"a", 1), (b"x", 1), (b"y", 1), (b"z", 1)]);
+            assert_eq!(history.agreement(&other), Offset(1));
+
+            history.cut(Offset(1), Some(&other));
+            assert_eq!(history.compare(&shorter, Offset::ZERO, Offset(2)), Ok(1), "the rest is not known");
+            let changed = history.compare(&log(&[(b"w", 1)]), Offset::ZERO, Offset(1));
+            assert_eq!(changed.map_err(|broken| broken.check), Err(Check::Committed));
+            history.resume(&other).expect("a sound log");
+            assert_eq!(history.end(), Offset(4));
+            let lacks = history.compare(&shorter, Offset::ZERO, Offset(2));
+            assert_eq!(lacks.map_err(|broken| broken.check), Err(Check::Committed));
+        }
+    }
+
+    #[test]
+    fn without_a_loss_every_record_is_held_to() {
+        let before = log(&[(b"a", 1), (b"b", 1)]);
+        let broken = |compacted, other: &Log| {
+            let compared = history(&before, compacted).compare(other, Offset::ZERO, Offset(2));
+            compared.map_err(|broken| broken.check)
+        };
+        let changed = log(&[(b"a", 1), (b"x", 1)]);
+        let shorter = log(&[(b"a", 1)]);
+        assert_eq!(broken(false, &before), Ok(2));
+        assert_eq!(broken(false, &changed), Err(Check::Committed));
+        assert_eq!(broken(false, &shorter), Err(Check::Committed));
+        assert_eq!(broken(true, &before), Ok(2));
+        assert_eq!(broken(true, &changed), Err(Check::Committed));
+        assert_eq!(broken(true, &shorter), Err(Check::NewestOfKey), "R-LOG-41");
+    }
 }

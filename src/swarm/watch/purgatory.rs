@@ -7,12 +7,15 @@ use crate::kafka::replication::context::FetchContext;
 use crate::kafka::replication::purgatory::{DelayedFetch, Operation};
 use crate::kafka::types::{NodeId, TopicPartition};
 use crate::sim::World;
+use crate::swarm::check::{Check, Verdict};
 
-/// Something that a broker has forgotten.
-pub fn fault(world: &World, node: NodeId) -> Option<String> {
-    let NodeId::Broker(id) = node else { return None };
-    let broker = world.broker(id)?;
-    forgotten(broker).or_else(|| neglected(broker)).map(|fault| format!("broker {id}: {fault}"))
+/// That a broker has forgotten nothing.
+pub fn check(world: &World, node: NodeId) -> Verdict {
+    let NodeId::Broker(id) = node else { return Ok(()) };
+    let Some(broker) = world.broker(id) else { return Ok(()) };
+    let place = |fault: String| format!("broker {id}: {fault}");
+    Check::Purgatory.verdict(forgotten(broker).map(place))?;
+    Check::FetchSession.verdict(neglected(broker).map(place))
 }
 
 /// Something in the purgatory that should have been answered.

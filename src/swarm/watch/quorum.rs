@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::sight::{self, Mark};
-use crate::kafka::raft::QuorumRole;
+use crate::kafka::raft::{MetadataLog, QuorumRole};
 use crate::kafka::types::{ControllerId, LeaderEpoch, NodeId, Offset};
 use crate::sim::World;
+use crate::swarm::check::{Check, Verdict};
 
 #[derive(Default)]
 pub struct QuorumWatch {
@@ -28,32 +29,37 @@ impl QuorumWatch {
         self.compared.clear();
     }
 
-    /// What is wrong with the replica of `node`, which may have changed.
-    pub fn fault(&mut self, world: &World, node: NodeId) -> Option<String> {
-        let (raft, applied) = sight::raft(world, node)?;
+    /// Looks at the replica of `node`, which may have changed.
+    pub fn check(&mut self, world: &World, node: NodeId) -> Verdict {
+        let Some((raft, applied)) = sight::raft(world, node) else { return Ok(()) };
         if let NodeId::Controller(id) = node {
             if raft.role() == QuorumRole::Leader {
                 let leader = *self.leaders.entry(raft.epoch()).or_insert(id);
                 if leader != id {
-                    return Some(format!("{leader} and {id} lead the quorum in epoch {}", raft.epoch()));
+                    let fault = format!("{leader} and {id} lead the quorum in epoch {}", raft.epoch());
+                    return Err(Check::QuorumLeader.broken(fault));
                 }
             }
-            if let Some(fault) = self.second_vote(id, raft.epoch(), raft.vote()) {
-                return Some(fault);
-            }
+            Check::QuorumVote.verdict(self.second_vote(id, raft.epoch(), raft.vote()))?;
         }
         let mark = raft.log().high_watermark();
         if applied > mark {
-            return Some(format!("{node} applied {applied} and knows {mark} to be committed"));
+            let fault = format!("{node} applied {applied} and knows {mark} to be committed");
+            return Err(Check::QuorumHighWatermark.broken(fault));
         }
+        Check::QuorumCommitted.verdict(self.fault_of_log(world, node, raft.log()))
+    }
+
+    /// What is wrong with what a replica takes for committed.
+    fn fault_of_log(&mut self, world: &World, node: NodeId, log: &MetadataLog) -> Option<String> {
+        let mark = log.high_watermark();
         let from = self.compared.get(&node).copied().unwrap_or(Offset::ZERO);
         if mark < from {
             // It has started again, and knows nothing of what is committed yet.
             self.compared.remove(&node);
             return None;
         }
-        let batches =
-            raft.log().batches_from(from).map(Mark::of).take_while(|batch| batch.next_offset <= mark);
+        let batches = log.batches_from(from).map(Mark::of).take_while(|batch| batch.next_offset <= mark);
         for batch in batches {
             let end = self.end();
             let known = self.committed.get(&batch.base_offset);

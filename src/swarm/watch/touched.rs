@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::kafka::event::{Act, Event};
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, ClientName, NodeId, Offset, TopicPartition};
+use crate::kafka::types::{BrokerId, ClientName, LeaderEpoch, NodeId, Offset, TopicPartition};
 use crate::sim::World;
 
 #[derive(Default)]
@@ -14,10 +14,14 @@ pub struct Touched {
     pub replicas: BTreeSet<(TopicPartition, BrokerId)>,
     /// A follower took in what is from the first offset to the second.
     pub replicated: Vec<(BrokerId, TopicPartition, Offset, Offset)>,
-    /// A leader's high watermark is here now.
-    pub advanced: Vec<(BrokerId, TopicPartition, Offset)>,
+    /// A leader wrote a batch at this offset in this epoch.
+    pub appended: Vec<(BrokerId, TopicPartition, Offset, LeaderEpoch)>,
+    /// A leader's high watermark went from the first offset to the second.
+    pub advanced: Vec<(BrokerId, TopicPartition, Offset, Offset)>,
     /// From this offset on a replica's log is another one.
     pub changed_from: Vec<(BrokerId, TopicPartition, Offset)>,
+    /// Producers that sent something.
+    pub sent: BTreeSet<ClientName>,
     pub acknowledged: Vec<Acknowledged>,
     /// Brokers whose disks are empty now.
     pub wiped: Vec<BrokerId>,
@@ -48,22 +52,30 @@ impl Touched {
                 Event::ProducerIdGiven { client, epoch, .. } if epoch.0 > 0 => {
                     touched.bumped.push(client.clone())
                 }
-                Event::LogStartMoved { broker, tp, .. }
-                | Event::SegmentsDeleted { broker, tp, .. }
-                | Event::BecameLeader { broker, tp, .. }
-                | Event::BecameFollower { broker, tp, .. }
-                | Event::Appended { broker, tp, .. } => {
+                Event::LogStartMoved { broker, tp, .. } | Event::SegmentsDeleted { broker, tp, .. } => {
+                    touched.replicas.insert((tp.clone(), *broker));
+                }
+                // What it took in before, in the same step, it asked for in another epoch: nobody can say any more in which.
+                Event::BecameLeader { broker, tp, .. } | Event::BecameFollower { broker, tp, .. } => {
+                    touched.replicated.retain(|(by, of, ..)| (by, of) != (broker, tp));
+                    touched.replicas.insert((tp.clone(), *broker));
+                }
+                Event::Appended { broker, tp, base_offset, leader_epoch, .. } => {
+                    touched.appended.push((*broker, tp.clone(), *base_offset, *leader_epoch));
                     touched.replicas.insert((tp.clone(), *broker));
                 }
                 Event::Replicated { broker, tp, from, to } => {
                     touched.replicated.push((*broker, tp.clone(), *from, *to));
                     touched.replicas.insert((tp.clone(), *broker));
                 }
-                Event::HighWatermarkAdvanced { broker, tp, leader, to, .. } => {
+                Event::HighWatermarkAdvanced { broker, tp, leader, from, to } => {
                     touched.replicas.insert((tp.clone(), *broker));
                     if *leader {
-                        touched.advanced.push((*broker, tp.clone(), *to));
+                        touched.advanced.push((*broker, tp.clone(), *from, *to));
                     }
+                }
+                Event::BatchSent { client, .. } => {
+                    touched.sent.insert(client.clone());
                 }
                 // All of it may be another one than was compared.
                 Event::LogCleaned { broker, tp, .. } => {

@@ -147,10 +147,10 @@ fn swarm(repo: &Repo) -> Result<Count, String> {
         return Err("the swarm's tool does not run".to_string());
     }
     let mut count = if run(tool(&CALM)).is_ok() { PASSED } else { FAILED };
-    for plant in plants.lines() {
+    for plant in plants.lines().filter_map(|line| line.split_whitespace().next()) {
         let arguments = [&["swarm", "--plant", plant], &PLANTED[..]].concat();
         let (_, said) = run_and_read(tool(&arguments))?;
-        let found = said.lines().any(|line| line.starts_with("seed ") && line.contains(" failed at event "));
+        let found = said.lines().any(|line| line.starts_with(&format!("{plant} is found by ")));
         if !found {
             println!("{plant} was not found");
         }

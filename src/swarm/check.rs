@@ -1,0 +1,144 @@
+//! Everything that a run is held to, each by its name, and what is said of one that did not hold.
+
+use std::fmt;
+
+/// One thing that must hold. Its name is what a failure is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Check {
+    /// Log start, last stable offset, high watermark and log end stand in this order (R-LOG-30, R-REPL-4).
+    LogBounds,
+    /// The offsets of a log are each in one batch; without compaction none is left out.
+    LogGaps,
+    /// The leader epochs of a log's batches never fall, and none is later than its leader's (R-REPL-6).
+    BatchEpochs,
+    /// One leader an epoch, and it is the one that the metadata log names (R-REPL-2).
+    OneLeader,
+    /// What a follower takes in is what the leader of its epoch has, which leads already (R-REPL-6, 8).
+    FollowerAppend,
+    /// What was committed is unchanged, in every replica that knows it to be (R-REPL-12).
+    Committed,
+    /// No replica takes for committed what is not (R-REPL-12).
+    HighWatermark,
+    /// A leader's high watermark never falls within its leadership (R-REPL-14).
+    LeaderHighWatermark,
+    /// A replica's leader epoch never falls within the life of its process (R-REPL-2).
+    ReplicaEpoch,
+    /// What becomes committed is on as many replicas as min.insync.replicas asks for (R-REPL-13).
+    MinIsr,
+    /// Every in-sync replica has everything that is committed (R-REPL-12).
+    InSync,
+    /// The sequence numbers of a producer's epoch follow each other (R-PROD-24 to 26).
+    Sequences,
+    /// The newest value of a key outlives compaction (R-LOG-41).
+    NewestOfKey,
+    /// What an acks=all producer is told is written is committed (R-REPL-29).
+    Acknowledged,
+    /// It is what this producer sent, and told of once (R-REPL-29, R-PROD-25).
+    AcknowledgedContent,
+    /// What a partition's registration looks like (R-REPL-1, 40, 45).
+    Registration,
+    /// What may become of a partition in one change (R-REPL-2, 41 to 46).
+    Succession,
+    /// A broker that comes back is in no in-sync set, and one that stopped without warning in no ELR (R-REPL-56).
+    ComesBack,
+    /// An in-sync set is empty, and an ELR is not, only with eligible leader replicas (R-REPL-45, 47).
+    EmptyIsr,
+    /// Two nodes that replayed the same records hold equal images (R-CTRL-8).
+    Images,
+    /// One leader of the quorum an epoch (R-CTRL-2).
+    QuorumLeader,
+    /// One vote an epoch (R-CTRL-4).
+    QuorumVote,
+    /// A node's quorum epoch never falls (R-CTRL-2).
+    QuorumEpoch,
+    /// The quorum's high watermark never falls within the life of a process, and only what is below is applied (R-CTRL-5).
+    QuorumHighWatermark,
+    /// A majority has what is committed, and it stays as it is (R-CTRL-5).
+    QuorumCommitted,
+    /// No request waits for what is there already (R-REPL-16, 29).
+    Purgatory,
+    /// No fetch session is quiet about something its fetcher does not know (KIP-227).
+    FetchSession,
+    /// The planned topics come to be.
+    SetUp,
+    /// When all faults have ended the cluster comes to rest.
+    Rest,
+    /// Each batch has its outcome within delivery.timeout.ms (R-PROD-18).
+    Outcome,
+    /// An idempotent producer's records stand once and in order (R-PROD-21, 25, 29).
+    Order,
+    /// Nothing panics.
+    Panic,
+}
+
+impl Check {
+    /// As it is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Check::LogBounds => "log-bounds",
+            Check::LogGaps => "log-gaps",
+            Check::BatchEpochs => "batch-epochs",
+            Check::OneLeader => "one-leader",
+            Check::FollowerAppend => "follower-append",
+            Check::Committed => "committed",
+            Check::HighWatermark => "high-watermark",
+            Check::LeaderHighWatermark => "leader-high-watermark",
+            Check::ReplicaEpoch => "replica-epoch",
+            Check::MinIsr => "min-isr",
+            Check::InSync => "in-sync",
+            Check::Sequences => "sequences",
+            Check::NewestOfKey => "newest-of-key",
+            Check::Acknowledged => "acknowledged",
+            Check::AcknowledgedContent => "acknowledged-content",
+            Check::Registration => "registration",
+            Check::Succession => "succession",
+            Check::ComesBack => "comes-back",
+            Check::EmptyIsr => "empty-isr",
+            Check::Images => "images",
+            Check::QuorumLeader => "quorum-leader",
+            Check::QuorumVote => "quorum-vote",
+            Check::QuorumEpoch => "quorum-epoch",
+            Check::QuorumHighWatermark => "quorum-high-watermark",
+            Check::QuorumCommitted => "quorum-committed",
+            Check::Purgatory => "purgatory",
+            Check::FetchSession => "fetch-session",
+            Check::SetUp => "set-up",
+            Check::Rest => "rest",
+            Check::Outcome => "outcome",
+            Check::Order => "order",
+            Check::Panic => "panic",
+        }
+    }
+
+    /// It did not hold, and how.
+    pub fn broken(self, what: impl Into<String>) -> Broken {
+        Broken { check: self, what: what.into() }
+    }
+
+    /// Holds if nothing is wrong.
+    pub fn verdict(self, fault: Option<String>) -> Verdict {
+        fault.map_or(Ok(()), |fault| Err(self.broken(fault)))
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Something that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    pub check: Check,
+    pub what: String,
+}
+
+impl Broken {
+    /// With the place in front of what is wrong there.
+    pub fn at(self, place: impl fmt::Display) -> Broken {
+        Broken { what: format!("{place}: {}", self.what), ..self }
+    }
+}
+
+pub type Verdict = Result<(), Broken>;

@@ -1,0 +1,43 @@
+//! Which checks have to find which planted fault.
+//!
+//! **Invariant:** each is held to a rule that is there anyway; that a run does not come to rest or panics shows nothing.
+
+use super::check::Check;
+use crate::kafka::plant::Plant;
+
+/// The checks that are made to find `plant`. Any one of them will do.
+pub fn finders(plant: Plant) -> &'static [Check] {
+    match plant {
+        Plant::SkipTruncation => &[Check::FollowerAppend, Check::Committed, Check::InSync],
+        Plant::HwBeforeIsr => &[Check::InSync, Check::MinIsr],
+        Plant::AckBeforeIsr => &[Check::Acknowledged],
+        Plant::MinIsrIgnored => &[Check::MinIsr],
+        Plant::ElectOutsideIsr => &[Check::Succession, Check::Registration],
+        Plant::EpochNotRaised => &[Check::Succession],
+        Plant::StaleEpochAppend => &[Check::FollowerAppend, Check::BatchEpochs],
+        Plant::FencedLeaderCommits => &[Check::InSync],
+        Plant::ElrUncleanMemberLeads => &[Check::ComesBack],
+        Plant::SequenceUnchecked => &[Check::Sequences],
+        Plant::DedupeOff => &[Check::Sequences],
+        Plant::RetentionAboveHw => &[Check::LogBounds],
+        Plant::CompactionDropsNewest => &[Check::NewestOfKey],
+        Plant::TwoVotesAnEpoch => &[Check::QuorumVote, Check::QuorumLeader],
+        Plant::MetadataCommitWithoutMajority => &[Check::QuorumCommitted],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kafka::plant::PLANTS;
+
+    #[test]
+    fn each_planted_fault_has_a_check_that_watches() {
+        for (name, plant) in PLANTS {
+            let checks = finders(plant);
+            assert!(!checks.is_empty(), "{name}");
+            let shows_nothing = [Check::Panic, Check::Rest, Check::Outcome, Check::SetUp];
+            assert!(!checks.iter().any(|check| shows_nothing.contains(check)), "{name}: {checks:?}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What acks=all producers sent, what they were told of it, and what is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Watch;
+use super::history::body_of;
+use super::touched::Acknowledged;
+use crate::kafka::protocol::Request;
+use crate::kafka::record::split_batches;
+use crate::kafka::types::{ClientName, TopicId, TopicPartition};
+use crate::sim::{Packet, World};
+use crate::swarm::check::{Check, Verdict};
+
+/// Checksums of the batches that each producer sent to a partition and was not told of yet.
+pub(super) type Sent = BTreeMap<(ClientName, TopicPartition), BTreeSet<u32>>;
+
+impl Watch {
+    /// Reads what is on the wire since this step.
+    pub(super) fn note_sent(&mut self, world: &World, clients: &BTreeSet<ClientName>) {
+        let strict = clients.intersection(&self.acks_all);
+        let senders: Vec<_> =
+            strict.filter_map(|client| Some((world.node_of(client)?, client.clone()))).collect();
+        if senders.is_empty() {
+            return;
+        }
+        for flight in world.flights().filter(|flight| flight.sent_at == world.now()) {
+            let Packet::Request { request, .. } = &flight.packet else { continue };
+            let Request::Produce(request) = &**request else { continue };
+            let Some((_, client)) = senders.iter().find(|(node, _)| *node == flight.from) else { continue };
+            for topic in &request.topic_data {
+                let Some(name) = self.metadata.image.topic_name(TopicId(topic.topic_id)) else { continue };
+                for data in &topic.partition_data {
+                    let tp = TopicPartition::new(name, data.index);
+                    let batches = split_batches(data.records.clone().unwrap_or_default());
+                    let bodies = batches.filter_map(|batch| Some(body_of(&batch.ok()?)));
+                    self.sent.entry((client.clone(), tp)).or_default().extend(bodies);
+                }
+            }
+        }
+    }
+
+    /// R-REPL-29: what an acks=all producer is told is written is committed, and it is what it wrote and was not told of
+    /// before.
+    pub(super) fn check_acknowledged(&mut self, acknowledged: &Acknowledged) -> Verdict {
+        let Acknowledged { client, tp, base_offset, records, created_at } = acknowledged;
+        let Some(watch) = self.partitions.get(tp).filter(|_| self.acks_all.contains(client)) else {
+            return Ok(());
+        };
+        let (end, committed) = (*base_offset + *records, watch.history.end());
+        let unknown = watch.is_torn || *created_at < watch.since || *base_offset < watch.history.start();
+        if unknown || end <= watch.deposed_end {
+            return Ok(());
+        }
+        self.checks += 1;
+        let told = format!("{tp}: {client} is told of {base_offset} to {end}");
+        if end > committed {
+            let fault = format!("{told}, committed is what is below {committed}");
+            return Err(Check::Acknowledged.broken(fault));
+        }
+        let Some(batch) = watch.history.batch_at(*base_offset).filter(|batch| batch.records() == *records)
+        else {
+            return Err(Check::AcknowledgedContent.broken(format!("{told}, which is no batch")));
+        };
+        let sent = self.sent.get_mut(&(client.clone(), tp.clone()));
+        if !sent.is_some_and(|sent| sent.remove(&batch.body)) {
+            let fault = format!("{told}, which it did not send, or was told of before");
+            return Err(Check::AcknowledgedContent.broken(fault));
+        }
+        self.counts.acknowledgements_checked += 1;
+        Ok(())
+    }
+}
