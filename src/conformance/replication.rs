@@ -15,7 +15,7 @@ use crate::kafka::config::BrokerConfig;
 use crate::kafka::controller::image::{ClusterImage, PartitionRegistration};
 use crate::kafka::effects::{Channel, Effect, Effects, RequestId};
 use crate::kafka::protocol::metadata_records::{
-    ConfigResource, MetadataRecord, PartitionRecord, RecoveryState, RegisterBroker,
+    ConfigResource, MetadataRecord, PartitionRecord, RegisterBroker,
 };
 use crate::kafka::protocol::{ErrorCode, Response};
 use crate::kafka::random::Random;
@@ -153,18 +153,14 @@ impl Bench {
             value: Some(script.min_insync_replicas.to_string()),
         });
         image.replay(&MetadataRecord::Partition(PartitionRecord {
-            partition: 0,
-            topic_id: topic_id(),
-            replicas: ids(&script.replicas),
-            isr: ids(&script.initial_isr),
-            removing: Vec::new(),
-            adding: Vec::new(),
-            leader: BrokerId(script.leader),
-            recovery: RecoveryState::Recovered,
             leader_epoch: LeaderEpoch(script.initial.leader_epoch),
             partition_epoch: PartitionEpoch(script.initial.partition_epoch),
-            elr: Vec::new(),
-            last_known_elr: Vec::new(),
+            ..PartitionRecord::new(
+                (topic_id(), 0),
+                ids(&script.replicas),
+                ids(&script.initial_isr),
+                BrokerId(script.leader),
+            )
         }));
         let config = BrokerConfig {
             replica_lag_time_max_ms: script.replica_lag_time_max_ms,

@@ -194,13 +194,11 @@ mod tests {
     use super::*;
     use crate::kafka::broker::{BrokerSetup, Disk};
     use crate::kafka::effects::{Effect, RequestId};
-    use crate::kafka::protocol::metadata_records::{PartitionRecord, RecoveryState, RegisterBroker};
+    use crate::kafka::protocol::metadata_records::{PartitionRecord, RegisterBroker};
     use crate::kafka::protocol::{ErrorCode, Response};
     use crate::kafka::random::Random;
     use crate::kafka::replication::purgatory::SharedFetch;
-    use crate::kafka::types::{
-        BrokerEpoch, BrokerId, ControllerId, LeaderEpoch, NodeId, PartitionEpoch, TopicId,
-    };
+    use crate::kafka::types::{BrokerEpoch, BrokerId, ControllerId, NodeId, TopicId};
 
     const ID: TopicId = TopicId(Uuid::from_u128(7));
 
@@ -218,20 +216,8 @@ mod tests {
     /// Broker 1 leads t-0, which broker 2 follows in this epoch.
     fn snapshot(follower_epoch: i64, end_offset: i64) -> ClusterImage {
         let ids = vec![BrokerId(1), BrokerId(2)];
-        let partition = MetadataRecord::Partition(PartitionRecord {
-            partition: 0,
-            topic_id: ID,
-            replicas: ids.clone(),
-            isr: ids,
-            removing: Vec::new(),
-            adding: Vec::new(),
-            leader: BrokerId(1),
-            recovery: RecoveryState::Recovered,
-            leader_epoch: LeaderEpoch(0),
-            partition_epoch: PartitionEpoch(0),
-            elr: Vec::new(),
-            last_known_elr: Vec::new(),
-        });
+        let partition =
+            MetadataRecord::Partition(PartitionRecord::new((ID, 0), ids.clone(), ids, BrokerId(1)));
         let topic = MetadataRecord::Topic { name: "t".into(), id: ID };
         let records = [registered(1, 1), registered(2, follower_epoch), topic, partition];
         ClusterImage::of_snapshot(&records, Offset(end_offset))

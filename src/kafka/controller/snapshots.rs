@@ -165,7 +165,7 @@ mod property {
         BrokerRegistrationChange, PartitionChange, RecoveryState,
     };
     use crate::kafka::raft::{Snapshot, SnapshotId};
-    use crate::kafka::types::{LeaderEpoch, PartitionEpoch, ProducerId, Topic, TopicId};
+    use crate::kafka::types::{LeaderEpoch, ProducerId, Topic, TopicId};
 
     fn topic_id(topic: u8) -> TopicId {
         TopicId(Uuid::from_u128(u128::from(topic) + 1))
@@ -181,20 +181,8 @@ mod property {
 
     fn partition() -> impl Strategy<Value = MetadataRecord> {
         (0..3u8, brokers(), brokers(), -1..4).prop_map(|(topic, replicas, isr, leader)| {
-            MetadataRecord::Partition(PartitionRecord {
-                partition: 0,
-                topic_id: topic_id(topic),
-                replicas,
-                isr,
-                removing: Vec::new(),
-                adding: Vec::new(),
-                leader: BrokerId(leader),
-                recovery: RecoveryState::Recovered,
-                leader_epoch: LeaderEpoch(0),
-                partition_epoch: PartitionEpoch(0),
-                elr: Vec::new(),
-                last_known_elr: Vec::new(),
-            })
+            let leader = BrokerId(leader);
+            MetadataRecord::Partition(PartitionRecord::new((topic_id(topic), 0), replicas, isr, leader))
         })
     }
 

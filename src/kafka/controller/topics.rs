@@ -18,10 +18,10 @@ use super::placement::{self, Draws, PlacementError};
 use crate::kafka::config::BrokerConfig;
 use crate::kafka::event::ChangeReason;
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::protocol::metadata_records::{MetadataRecord, PartitionRecord, RecoveryState};
+use crate::kafka::protocol::metadata_records::{MetadataRecord, PartitionRecord};
 use crate::kafka::random::Random;
 use crate::kafka::topic_name;
-use crate::kafka::types::{BrokerId, LeaderEpoch, PartitionEpoch, Topic, TopicId};
+use crate::kafka::types::{BrokerId, Topic, TopicId};
 
 /// Why the records of one write were written, for the events they give rise to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,20 +113,7 @@ fn new_partition(
             ),
         });
     };
-    Ok(MetadataRecord::Partition(PartitionRecord {
-        partition,
-        topic_id,
-        replicas,
-        isr,
-        removing: Vec::new(),
-        adding: Vec::new(),
-        leader,
-        recovery: RecoveryState::Recovered,
-        leader_epoch: LeaderEpoch(0),
-        partition_epoch: PartitionEpoch(0),
-        elr: Vec::new(),
-        last_known_elr: Vec::new(),
-    }))
+    Ok(MetadataRecord::Partition(PartitionRecord::new((topic_id, partition), replicas, isr, leader)))
 }
 
 fn cannot_replicate(replication_factor: i16, reason: impl std::fmt::Display) -> Refused {

@@ -293,9 +293,7 @@ fn name_leader(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kafka::protocol::metadata_records::{
-        MetadataRecord, PartitionRecord, RecoveryState, RegisterBroker,
-    };
+    use crate::kafka::protocol::metadata_records::{MetadataRecord, PartitionRecord, RegisterBroker};
     use crate::kafka::types::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch};
 
     /// (leader, leader epoch, number of endpoints) that a refusal names when broker 2 leads.
@@ -312,18 +310,9 @@ mod tests {
         let topic_id = TopicId(uuid::Uuid::from_u128(7));
         image.replay(&MetadataRecord::Topic { name: "t".into(), id: topic_id });
         image.replay(&MetadataRecord::Partition(PartitionRecord {
-            partition: 0,
-            removing: Vec::new(),
-            adding: Vec::new(),
-            topic_id,
-            replicas: vec![BrokerId(1), leader],
-            isr: vec![leader],
-            leader,
-            recovery: RecoveryState::Recovered,
             leader_epoch: LeaderEpoch(4),
             partition_epoch: PartitionEpoch(5),
-            elr: Vec::new(),
-            last_known_elr: Vec::new(),
+            ..PartitionRecord::new((topic_id, 0), vec![BrokerId(1), leader], vec![leader], leader)
         }));
         let (mut answer, mut endpoints) = (PartitionProduceResponse::default(), Vec::new());
         name_leader(&mut answer, &TopicPartition::new(&"t".into(), 0), error, &image, &mut endpoints);

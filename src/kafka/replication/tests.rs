@@ -22,7 +22,7 @@ use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Channel, Effect, Effects, RequestId};
 use crate::kafka::protocol::metadata_records::{
-    ConfigResource, MetadataRecord, PartitionRecord, RecoveryState, RegisterBroker,
+    ConfigResource, MetadataRecord, PartitionRecord, RegisterBroker,
 };
 use crate::kafka::protocol::{ErrorCode, Response};
 use crate::kafka::random::Random;
@@ -62,20 +62,7 @@ fn bench() -> Bench {
 /// Broker 1 leads it with broker 2; both are in sync.
 fn partition_of(topic_id: TopicId, partition: i32) -> MetadataRecord {
     let ids = vec![BrokerId(1), BrokerId(2)];
-    MetadataRecord::Partition(PartitionRecord {
-        partition,
-        topic_id,
-        replicas: ids.clone(),
-        isr: ids,
-        removing: Vec::new(),
-        adding: Vec::new(),
-        leader: BrokerId(1),
-        recovery: RecoveryState::Recovered,
-        leader_epoch: LeaderEpoch(0),
-        partition_epoch: PartitionEpoch(0),
-        elr: Vec::new(),
-        last_known_elr: Vec::new(),
-    })
+    MetadataRecord::Partition(PartitionRecord::new((topic_id, partition), ids.clone(), ids, BrokerId(1)))
 }
 
 /// As many partitions of t.

@@ -30,6 +30,31 @@ pub struct PartitionRecord {
     pub last_known_elr: Vec<BrokerId>,
 }
 
+impl PartitionRecord {
+    /// A partition that nothing has happened to yet.
+    pub fn new(
+        (topic_id, partition): (TopicId, i32),
+        replicas: Vec<BrokerId>,
+        isr: Vec<BrokerId>,
+        leader: BrokerId,
+    ) -> PartitionRecord {
+        PartitionRecord {
+            partition,
+            topic_id,
+            replicas,
+            isr,
+            removing: Vec::new(),
+            adding: Vec::new(),
+            leader,
+            recovery: RecoveryState::Recovered,
+            leader_epoch: LeaderEpoch(0),
+            partition_epoch: PartitionEpoch(0),
+            elr: Vec::new(),
+            last_known_elr: Vec::new(),
+        }
+    }
+}
+
 /// Fields that are `None` did not change; `leader: Some(BrokerId::NONE)` says that there is none now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartitionChange {

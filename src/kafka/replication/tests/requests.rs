@@ -1,10 +1,11 @@
 //! Which requests a leader takes, and how long it keeps them.
 
 use kafka_protocol::messages::FetchRequest;
-use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic, ReplicaState};
 
+use super::sessions::fetch;
 use super::*;
 use crate::kafka::controller::image::PartitionRegistration;
+use crate::kafka::fetch_session::FetchMetadata;
 use crate::kafka::replication::Role;
 use crate::kafka::replication::purgatory::SharedFetch;
 
@@ -14,21 +15,9 @@ const CONSUMER: i32 = -1;
 
 /// A fetch of t-0 by a broker, or by a consumer.
 fn fetch_request(replica: i32, offset: i64, leader_epoch: i32) -> FetchRequest {
-    let partition = FetchPartition::default()
-        .with_partition(0)
-        .with_current_leader_epoch(leader_epoch)
-        .with_fetch_offset(offset)
-        .with_last_fetched_epoch(-1)
-        .with_log_start_offset(0)
-        .with_partition_max_bytes(1_048_576);
-    let topic = FetchTopic::default().with_topic_id(topic_id().0).with_partitions(vec![partition]);
-    let state = ReplicaState::default().with_replica_id(replica.into()).with_replica_epoch(replica.into());
-    FetchRequest::default()
-        .with_replica_state(state)
-        .with_max_wait_ms(500)
-        .with_min_bytes(1)
-        .with_max_bytes(1_048_576)
-        .with_topics(vec![topic])
+    let mut request = fetch(replica, (0, FetchMetadata::FINAL_EPOCH), &[(0, offset)]);
+    request.topics[0].partitions[0].current_leader_epoch = leader_epoch;
+    request
 }
 
 impl Bench {
