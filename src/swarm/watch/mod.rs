@@ -105,6 +105,9 @@ impl Watch {
         for (broker, tp, offset, epoch) in &touched.appended {
             self.check_appended(world, *broker, tp, *offset, *epoch)?;
         }
+        for (tp, broker) in &touched.answered {
+            self.check_answered(world, *broker, tp)?;
+        }
         for (broker, tp, from, to) in &touched.replicated {
             self.check_replicated(world, *broker, tp, *from, *to)?;
         }

@@ -39,8 +39,23 @@ impl Watch {
         verdict.map_err(|broken| broken.at(format!("{tp} on broker {broker}")))
     }
 
-    /// R-REPL-6, 8: what a follower took in is what its leader of that epoch has; who asked in an epoch and was answered,
-    /// was answered by somebody who leads in it.
+    /// R-REPL-6: who asked in an epoch and was answered, was answered by somebody who leads in it.
+    pub(super) fn check_answered(&mut self, world: &World, broker: BrokerId, tp: &TopicPartition) -> Verdict {
+        let Some(follower) = sight::replica(world, broker, tp) else { return Ok(()) };
+        let Some(watch) = self.partitions.get(tp).filter(|watch| watch.topic_id == follower.topic_id) else {
+            return Ok(());
+        };
+        self.checks += 1;
+        let epoch = follower.leader_epoch;
+        if watch.leaders.contains_key(&epoch) {
+            return Ok(());
+        }
+        let fault =
+            format!("{tp} on broker {broker}: heard its leader in epoch {epoch}, which nobody led yet");
+        Err(Check::FollowerAppend.broken(fault))
+    }
+
+    /// R-REPL-6, 8: what a follower took in is what its leader of that epoch has.
     pub(super) fn check_replicated(
         &mut self,
         world: &World,
@@ -53,24 +68,18 @@ impl Watch {
         let place = format!("{tp} on broker {broker}");
         partition::check_written(follower, from, None).map_err(|broken| broken.at(&place))?;
         let Role::Follower { leader: id } = follower.role else { return Ok(()) };
-        let Some(watch) = self.partitions.get(tp).filter(|watch| watch.topic_id == follower.topic_id) else {
+        let Some(leader) = sight::replica(world, id, tp).filter(|leader| leader.is_leader()) else {
             return Ok(());
         };
-        let epoch = follower.leader_epoch;
-        let leader = sight::replica(world, id, tp).filter(|leader| leader.topic_id == follower.topic_id);
-        let leads = leader.filter(|leader| {
-            let newest = leader.leader_epoch;
-            leader.is_leader() && newest >= epoch && self.metadata.leads_throughout(tp, epoch, newest)
-        });
-        self.checks += 1;
-        if leads.is_none() && !watch.leaders.contains_key(&epoch) {
-            let fault = format!("took in {from} to {to} in epoch {epoch}, which {id} has yet to lead");
-            return Err(Check::FollowerAppend.broken(fault).at(&place));
-        }
         // A leader that lost something and leads again in its old epoch may have answered before.
-        let Some(leader) = leads.filter(|_| !watch.is_torn && !follower.config.log.compacted) else {
+        let is_torn = self.partitions.get(tp).is_none_or(|watch| watch.is_torn);
+        let (epoch, newest) = (follower.leader_epoch, leader.leader_epoch);
+        let has_cut_nothing = newest >= epoch && self.metadata.leads_throughout(tp, epoch, newest);
+        let is_same_topic = leader.topic_id == follower.topic_id;
+        if is_torn || !is_same_topic || !has_cut_nothing || leader.config.log.compacted {
             return Ok(());
-        };
+        }
+        self.checks += 1;
         let from = from.max(leader.log.log_start_offset());
         if sight::marks(&leader.log, from, to).eq(sight::marks(&follower.log, from, to)) {
             return Ok(());

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::kafka::event::{Act, Event};
+use crate::kafka::event::{Act, Event, TruncationReason};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, LeaderEpoch, NodeId, Offset, TopicPartition};
 use crate::sim::World;
@@ -12,6 +12,8 @@ use crate::sim::World;
 #[derive(Default)]
 pub struct Touched {
     pub replicas: BTreeSet<(TopicPartition, BrokerId)>,
+    /// A follower acted on what its leader answered.
+    pub answered: BTreeSet<(TopicPartition, BrokerId)>,
     /// A follower took in what is from the first offset to the second.
     pub replicated: Vec<(BrokerId, TopicPartition, Offset, Offset)>,
     /// A leader wrote a batch at this offset in this epoch.
@@ -58,6 +60,7 @@ impl Touched {
                 // What it took in before, in the same step, it asked for in another epoch: nobody can say any more in which.
                 Event::BecameLeader { broker, tp, .. } | Event::BecameFollower { broker, tp, .. } => {
                     touched.replicated.retain(|(by, of, ..)| (by, of) != (broker, tp));
+                    touched.answered.remove(&(tp.clone(), *broker));
                     touched.replicas.insert((tp.clone(), *broker));
                 }
                 Event::Appended { broker, tp, base_offset, leader_epoch, .. } => {
@@ -66,12 +69,15 @@ impl Touched {
                 }
                 Event::Replicated { broker, tp, from, to } => {
                     touched.replicated.push((*broker, tp.clone(), *from, *to));
+                    touched.answered.insert((tp.clone(), *broker));
                     touched.replicas.insert((tp.clone(), *broker));
                 }
                 Event::HighWatermarkAdvanced { broker, tp, leader, from, to } => {
                     touched.replicas.insert((tp.clone(), *broker));
                     if *leader {
                         touched.advanced.push((*broker, tp.clone(), *from, *to));
+                    } else {
+                        touched.answered.insert((tp.clone(), *broker));
                     }
                 }
                 Event::BatchSent { client, .. } => {
@@ -82,7 +88,10 @@ impl Touched {
                     touched.changed_from.push((*broker, tp.clone(), Offset::ZERO));
                     touched.replicas.insert((tp.clone(), *broker));
                 }
-                Event::Truncated { broker, tp, to, .. } => {
+                Event::Truncated { broker, tp, to, reason, .. } => {
+                    if matches!(reason, TruncationReason::DivergingEpoch { .. }) {
+                        touched.answered.insert((tp.clone(), *broker));
+                    }
                     touched.changed_from.push((*broker, tp.clone(), *to));
                     touched.replicas.insert((tp.clone(), *broker));
                 }
