@@ -223,7 +223,7 @@ impl Watch {
         let (Some(topic), Some(registration)) = (image.topic(&tp.topic), image.partition(tp)) else { return };
         let watch = self.partitions.entry(tp.clone()).or_insert_with(|| {
             let is_compacted = image.topic_config(&tp.topic, world.broker_config()).log.compacted;
-            PartitionWatch::new(topic.id, is_compacted)
+            PartitionWatch::new(topic.id, world.now(), is_compacted)
         });
         watch.note_in_sync(&registration.isr);
     }

@@ -19,6 +19,8 @@ use crate::swarm::check::{Check, Verdict};
 /// One partition as it was seen up to now.
 pub struct PartitionWatch {
     pub topic_id: TopicId,
+    /// A topic of this name that was deleted is another one.
+    pub made_at: Time,
     pub history: History,
     /// Somebody leads, or did, who may lack committed records, and the replicas do not all follow one leader yet. What the
     /// history has left is still held to; what is newer is not known.
@@ -50,9 +52,10 @@ pub enum Robbed {
 
 impl PartitionWatch {
     /// A partition that has just been made.
-    pub fn new(topic_id: TopicId, is_compacted: bool) -> PartitionWatch {
+    pub fn new(topic_id: TopicId, made_at: Time, is_compacted: bool) -> PartitionWatch {
         PartitionWatch {
             topic_id,
+            made_at,
             history: History::new(is_compacted),
             is_torn: false,
             robbed: BTreeMap::new(),
@@ -176,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_robbed_broker_has_caught_up_when_it_is_in_sync_again_after_the_controller_knew() {
-        let mut watch = PartitionWatch::new(TopicId::default(), false);
+        let mut watch = PartitionWatch::new(TopicId::default(), Time::ZERO, false);
         watch.robbed.insert(BROKER, Robbed::Unnoticed);
         watch.note_in_sync(&[BROKER]);
         assert!(

@@ -47,7 +47,8 @@ impl Watch {
             return Ok(());
         };
         let (end, committed) = (*base_offset + *records, watch.history.end());
-        let unknown = watch.is_torn || *created_at < watch.since || *base_offset < watch.history.start();
+        let is_older = *created_at < watch.since.max(watch.made_at);
+        let unknown = watch.is_torn || is_older || *base_offset < watch.history.start();
         if unknown || end <= watch.deposed_end {
             return Ok(());
         }
