@@ -117,23 +117,30 @@ impl MetadataLog {
 
     /// Drops snapshots, and the log up to the one that then is the oldest, while log and snapshots are too large or the
     /// snapshots too old; the latest snapshot stays. Whether anything went (`KafkaRaftLog.maybeClean`).
+    ///
+    /// After a restart a log does not know yet what is committed. It cannot start beyond its high watermark, and the pass
+    /// ends there (`UnifiedLog.maybeIncrementLogStartOffset` throws, `RaftMetadataLogCleanerManager` catches it).
     pub fn clean(&mut self, now: Time, config: &MetadataLogConfig) -> bool {
         let before = self.start_offset();
         let mut snapshot_bytes: i64 = self.snapshots.iter().map(|snapshot| snapshot.size_bytes()).sum();
-        while self.snapshots.len() > 1 && config.max_retention_bytes >= 0 {
+        while config.max_retention_bytes >= 0 && self.can_drop_oldest_snapshot() {
             if self.log.size_bytes() + snapshot_bytes <= config.max_retention_bytes {
                 break;
             }
             snapshot_bytes -= self.snapshots[0].size_bytes();
             self.drop_oldest_snapshot(now, config);
         }
-        while self.snapshots.len() > 1 && config.max_retention_ms >= 0 {
+        while config.max_retention_ms >= 0 && self.can_drop_oldest_snapshot() {
             if now.wall_ms() - self.snapshots[0].last_contained_ms() <= config.max_retention_ms {
                 break;
             }
             self.drop_oldest_snapshot(now, config);
         }
         self.start_offset() > before
+    }
+
+    fn can_drop_oldest_snapshot(&self) -> bool {
+        self.snapshots.get(1).is_some_and(|second| second.id().end_offset <= self.high_watermark())
     }
 
     /// The log starts where the second snapshot ends (`deleteBeforeSnapshot`).

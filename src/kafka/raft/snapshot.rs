@@ -237,6 +237,41 @@ mod tests {
         assert_eq!(leader.end_offset(), Offset(9), "R-CTRL-5: a leader flushes what it appends");
     }
 
+    /// `UnifiedLog.maybeIncrementLogStartOffset`: a log never starts beyond its high watermark (R-LOG-30).
+    #[test]
+    fn a_log_that_does_not_know_yet_what_is_committed_keeps_its_snapshots() {
+        use super::super::log::MetadataLog;
+        use crate::kafka::config::{BrokerConfig, MetadataLogConfig};
+
+        let now = Time::from_ms(5);
+        let by_size = MetadataLogConfig { max_retention_bytes: 1, ..BrokerConfig::default().metadata_log };
+        let by_time = MetadataLogConfig { max_retention_ms: 1, ..BrokerConfig::default().metadata_log };
+        for config in [by_size, by_time] {
+            let mut log = MetadataLog::default();
+            let (_, records) = snapshot(9);
+            for (record, end) in records.iter().zip(1..) {
+                log.append(now, LeaderEpoch(3), std::slice::from_ref(record), &config);
+                log.advance_high_watermark(Offset(end));
+                if [4, 8].contains(&end) {
+                    let (id, last_ms) = log.snapshot_id(Offset(end)).expect("its last record is there");
+                    assert!(log.add_snapshot(Snapshot::write(
+                        now,
+                        id,
+                        last_ms,
+                        &[],
+                        &records[..end as usize]
+                    )));
+                }
+            }
+            let mut log = log.restarted();
+            assert!(!log.clean(now.plus_ms(9), &config), "it knows nothing of the records up to 8");
+            assert_eq!((log.snapshots().len(), log.start_offset()), (2, Offset::ZERO));
+            log.advance_high_watermark(Offset(9));
+            assert!(log.clean(now.plus_ms(9), &config));
+            assert_eq!((log.snapshots().len(), log.start_offset()), (1, Offset(8)));
+        }
+    }
+
     #[test]
     fn it_is_framed_by_a_header_and_a_footer_r_log_5() {
         let (snapshot, _) = snapshot(1);
