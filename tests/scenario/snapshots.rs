@@ -115,6 +115,8 @@ fn controllers_and_brokers_start_again_from_snapshot_and_log() {
         (1..=3).for_each(|broker| c.start(broker));
         c.run_ms(20_000);
         assert!((1..=3).all(|broker| c.is_in_service(broker)), "{}", c.report());
+        let deleted = c.events().filter(|event| matches!(event, Event::ReplicaDeleted { .. })).count();
+        assert_eq!(deleted, 0, "what was created after the last snapshot is there too");
         create(&mut c, 8..9);
         c.run_ms(3_000);
         let now = image(&c, ControllerId(c.leader()).into()).clone();

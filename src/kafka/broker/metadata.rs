@@ -81,32 +81,41 @@ impl Delta {
 }
 
 impl Broker {
-    /// R-CTRL-8: a broker applies records in order, and only committed ones.
+    /// R-CTRL-8: a broker applies records in order, and only committed ones. What it finds when it starts takes effect as
+    /// one change: it does not live through its past again (`MetadataLoader.stillNeedToCatchUp`).
     pub(super) fn replay_committed(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
+        let is_first = self.image.next_offset == Offset::ZERO;
         loop {
-            match self.raft.log().committed_from(self.image.next_offset) {
-                Next::Nothing => return,
+            let delta = match self.raft.log().committed_from(self.image.next_offset) {
+                Next::Nothing => break,
                 Next::Snapshot(snapshot) => {
                     let image = ClusterImage::of_snapshot(&snapshot.records(), snapshot.id().end_offset);
-                    self.load(now, image, fx);
+                    self.load(now, image)
                 }
                 Next::Records { records, bytes } => {
                     let delta = self.replay(&records);
-                    self.publish(now, delta, fx);
                     if self.snapshots.note(now, bytes) {
                         self.write_snapshot(now, fx);
                     }
+                    delta
                 }
+            };
+            if !is_first {
+                self.publish(now, delta, fx);
             }
+        }
+        if is_first && self.image.next_offset > Offset::ZERO {
+            let delta = Delta::between(&ClusterImage::default(), &self.image);
+            self.publish(now, delta, fx);
         }
     }
 
     /// Goes on from what a snapshot holds.
-    fn load(&mut self, now: Time, image: ClusterImage, fx: &mut Effects<BrokerTimer>) {
+    fn load(&mut self, now: Time, image: ClusterImage) -> Delta {
         let delta = Delta::between(&self.image, &image);
         self.image = Rc::new(image);
         self.snapshots.reset(now);
-        self.publish(now, delta, fx);
+        delta
     }
 
     fn replay(&mut self, records: &[(Offset, Option<MetadataRecord>)]) -> Delta {
@@ -168,12 +177,14 @@ impl Broker {
         }
     }
 
-    /// Replicas of topics that are gone, and of partitions that moved to other brokers (R-PLACE-9, R-REPL-59).
+    /// Replicas of topics that are gone, and of partitions that moved to other brokers (R-PLACE-9, R-REPL-59). The log may
+    /// never have told this broker so: a snapshot does not name what is no more (`LogManager.isStrayReplica`).
     fn delete_replicas(&mut self, now: Time, delta: &Delta, fx: &mut Effects<BrokerTimer>) {
         let gone = |partition: &Partition| {
             let tp = &partition.tp;
             let moved = || self.image.partition(tp).is_some_and(|known| !known.replicas.contains(&self.id));
-            delta.deleted.contains_key(&partition.topic_id) || (delta.partitions.contains(tp) && moved())
+            let is_known = self.image.topic_by_id(partition.topic_id).is_some();
+            !is_known || (delta.partitions.contains(tp) && moved())
         };
         let gone: Vec<TopicPartition> =
             self.replicas.partitions().filter(|partition| gone(partition)).map(|p| p.tp.clone()).collect();
@@ -194,6 +205,7 @@ mod tests {
     use super::*;
     use crate::kafka::broker::{BrokerSetup, Disk};
     use crate::kafka::effects::{Effect, RequestId};
+    use crate::kafka::log::Log;
     use crate::kafka::protocol::metadata_records::{PartitionRecord, RegisterBroker};
     use crate::kafka::protocol::{ErrorCode, Response};
     use crate::kafka::random::Random;
@@ -258,24 +270,49 @@ mod tests {
         (answer.session_id, partitions.map(|data| ErrorCode::from_code(data.error_code)).collect())
     }
 
-    /// R-REPL-10.
-    #[test]
-    fn a_snapshot_tells_a_followers_incarnations_apart_in_a_session_too_r_ctrl_1() {
-        let mut broker = Broker::new(BrokerSetup {
+    fn broker_with(disk: Disk) -> Broker {
+        Broker::new(BrokerSetup {
             id: BrokerId(1),
             rack: None,
             voters: Rc::new([ControllerId(101)]),
             config: Rc::default(),
-            disk: Disk::default(),
+            disk,
             random: Random::stream(1, "broker"),
-        });
-        let mut fx = Effects::default();
-        broker.load(Time::ZERO, snapshot(2, 10), &mut fx);
+        })
+    }
+
+    fn load(broker: &mut Broker, image: ClusterImage) {
+        let delta = broker.load(Time::ZERO, image);
+        broker.publish(Time::ZERO, delta, &mut Effects::default());
+    }
+
+    /// The broker was away while t was created anew and u was deleted, and all it hears of that is a snapshot.
+    #[test]
+    fn logs_of_topics_that_a_snapshot_does_not_know_go_r_place_9() {
+        let (renewed, deleted) = (TopicPartition::new(&"t".into(), 0), TopicPartition::new(&"u".into(), 0));
+        let mut disk = Disk::default();
+        for (tp, id) in [(&renewed, 5), (&deleted, 6)] {
+            let log = (TopicId(Uuid::from_u128(id)), Log::created_at(Time::ZERO));
+            disk.replicas.logs.insert(tp.clone(), log);
+        }
+        let mut broker = broker_with(disk);
+        load(&mut broker, snapshot(2, 10));
+        assert_eq!(broker.replicas.partition(&renewed).map(|partition| partition.topic_id), Some(ID));
+        assert!(broker.replicas.partition(&deleted).is_none());
+        load(&mut broker, snapshot(2, 20));
+        assert!(broker.replicas.partition(&renewed).is_some(), "nothing has changed");
+    }
+
+    /// R-REPL-10.
+    #[test]
+    fn a_snapshot_tells_a_followers_incarnations_apart_in_a_session_too_r_ctrl_1() {
+        let mut broker = broker_with(Disk::default());
+        load(&mut broker, snapshot(2, 10));
         let (session, answered) = fetch(&mut broker, (0, 0), Some(0));
         assert_eq!(answered, [ErrorCode::None]);
-        broker.load(Time::ZERO, snapshot(2, 20), &mut fx);
+        load(&mut broker, snapshot(2, 20));
         assert_eq!(fetch(&mut broker, (session, 1), None), (session, vec![]), "nothing is new");
-        broker.load(Time::ZERO, snapshot(30, 31), &mut fx);
+        load(&mut broker, snapshot(30, 31));
         let refused = vec![ErrorCode::NotLeaderOrFollower];
         assert_eq!(fetch(&mut broker, (session, 2), None), (session, refused), "it is epoch 30 by now");
     }
