@@ -69,6 +69,29 @@ fn the_leaders_log_start_moves_and_its_followers_follow_before_the_answer_comes_
     assert_eq!(ended(&mut c, 2_000), Ok(()), "it is so already");
 }
 
+/// `Partition.appendRecordsToFollowerOrFutureReplica`: the first batch that a follower gets begins below its log's start.
+#[test]
+fn a_follower_that_begins_within_a_batch_takes_it_in_and_starts_where_the_leader_does_r_log_37() {
+    let mut c = cluster(3).topic("t", 1, 3, &[("min.insync.replicas", "1")]);
+    c.producer("p", "t", "100/s", &[LOOSE, &[("linger.ms", "1000")]].concat());
+    c.send("p", 12);
+    c.run_ms(3_000);
+    let batches: Vec<i64> = {
+        let log = &c.partition(1, "t-0").expect("a replica").log;
+        log.batches_from(Offset::ZERO).map(|batch| batch.base_offset().0).collect()
+    };
+    assert_eq!(batches, [0], "one batch holds the twelve");
+    c.kill(3);
+    c.give(Command::WipeDisk(BrokerId(3)));
+    delete(&mut c, "t-0", Some(5));
+    c.run_ms(40_000);
+    c.start(3);
+    c.run_ms(20_000);
+    let log = &c.partition(3, "t-0").expect("a replica").log;
+    assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(5), Offset(12)), "{}", c.report());
+    assert_eq!(log.batches_from(Offset(5)).next().map(|batch| batch.base_offset()), Some(Offset(0)));
+}
+
 #[test]
 fn what_kafka_refuses_of_a_deletion() {
     let mut c = twelve(&[]).topic("state", 1, 3, &[("cleanup.policy", "compact")]);

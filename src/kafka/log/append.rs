@@ -89,7 +89,7 @@ pub enum AppendError {
     #[error(transparent)]
     Producer(#[from] ProducerError),
     #[error("first offset {first} is less than the next offset {log_end_offset}")]
-    BelowLogEnd { first: Offset, log_end_offset: Offset },
+    BelowLogEnd { first: Offset, last: Offset, log_end_offset: Offset },
     #[error("a batch ends at offset {0}, which does not follow the batch before it")]
     OutOfOrder(Offset),
     #[error("a batch from a leader has no leader epoch")]
@@ -387,7 +387,7 @@ fn check_replicated(batch: &Batch, is_first: bool, next_offset: Offset) -> Resul
     }
     let (first, last) = (batch.base_offset(), batch.last_offset());
     if is_first && first < next_offset {
-        return Err(AppendError::BelowLogEnd { first, log_end_offset: next_offset });
+        return Err(AppendError::BelowLogEnd { first, last, log_end_offset: next_offset });
     }
     if first < next_offset || last < first || last == Offset(i64::MAX) {
         return Err(AppendError::OutOfOrder(last));

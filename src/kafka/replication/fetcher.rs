@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use bytes::Bytes;
 use kafka_protocol::messages::fetch_request::ReplicaState;
 use kafka_protocol::messages::fetch_response::PartitionData;
 use kafka_protocol::messages::{FetchRequest, FetchResponse};
@@ -17,6 +18,7 @@ use super::partition::{Partition, Role};
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::event::{Event, TruncationReason};
 use crate::kafka::fetch_session::{Fetch, FetchRequestData, FetchSessionHandler, Wanted};
+use crate::kafka::log::{AppendError, FollowerAppended};
 use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
@@ -284,22 +286,43 @@ impl ReplicaManager {
     /// R-REPL-17: append first, then the high watermark, as far as the own log goes. Whether the bytes were sound.
     fn append_fetched(&mut self, tp: &TopicPartition, data: &PartitionData, step: &mut Step<'_>) -> bool {
         let broker = self.me;
-        let Some(partition) = self.edit(tp) else { return false };
         let records = data.records.clone().unwrap_or_default();
         if !records.is_empty() {
-            let epoch = partition.leader_epoch;
-            let config = &partition.config.log;
-            let appended = partition.log.append_as_follower(step.now, records, epoch, config);
-            let Ok(appended) = appended else { return false };
-            let (from, to) = (appended.from, appended.to);
+            let Some(FollowerAppended { from, to }) = self.append_as_follower(tp, records, step.now) else {
+                return false;
+            };
             step.fx.event(Event::Replicated { broker, tp: tp.clone(), from, to });
         }
+        let Some(partition) = self.edit(tp) else { return false };
         if let Some(from) = partition.log.update_high_watermark(Offset(data.high_watermark)) {
             let to = partition.log.high_watermark();
             step.fx.event(Event::HighWatermarkAdvanced { broker, tp: tp.clone(), leader: false, from, to });
             self.notice(Notice::HighWatermark { tp: tp.clone(), offset: to });
         }
         self.follow_log_start(tp, Offset(data.log_start_offset), step)
+    }
+
+    /// `None` if the bytes were not sound. A log that is empty begins below its start if the leader's log start, moved by
+    /// DeleteRecords, lies within a batch (`Partition.appendRecordsToFollowerOrFutureReplica`).
+    fn append_as_follower(
+        &mut self,
+        tp: &TopicPartition,
+        records: Bytes,
+        now: Time,
+    ) -> Option<FollowerAppended> {
+        let partition = self.edit(tp)?;
+        let (epoch, config) = (partition.leader_epoch, partition.config.clone());
+        let log = &mut partition.log;
+        let is_empty = log.log_start_offset() == log.log_end_offset();
+        match log.append_as_follower(now, records.clone(), epoch, &config.log) {
+            Err(AppendError::BelowLogEnd { first, last, log_end_offset })
+                if is_empty && last >= log_end_offset =>
+            {
+                self.truncate_log_fully(tp, first, now);
+                self.edit(tp)?.log.append_as_follower(now, records, epoch, &config.log).ok()
+            }
+            appended => appended.ok(),
+        }
     }
 
     /// R-REPL-36.

@@ -190,7 +190,7 @@ fn a_follower_takes_batches_as_they_are_and_stops_at_a_later_epoch_r_log_24() {
         (vec!["a".into(), "b".into(), "c".into()], vec![(0, 0)])
     );
 
-    let below = AppendError::BelowLogEnd { first: Offset(0), log_end_offset: Offset(3) };
+    let below = AppendError::BelowLogEnd { first: Offset(0), last: Offset(0), log_end_offset: Offset(3) };
     assert_eq!(follower.append_as_follower(NOW, all, E1, &LogConfig::default()), Err(below));
     replicate(&leader, &mut follower, E1);
     assert_eq!((values(&follower), epochs(&follower)), (values(&leader), epochs(&leader)));
