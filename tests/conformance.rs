@@ -46,6 +46,42 @@ fn recorded_record_batches_come_out_as_kafkas() {
     check("03_record_batches.json");
 }
 
+/// R-ASG-1, 2.
+#[test]
+fn recorded_range_plans_come_out_as_kafkas() {
+    check("04a_range_assignor.json");
+}
+
+/// R-ASG-3.
+#[test]
+fn recorded_round_robin_plans_come_out_as_kafkas() {
+    check("04b_roundrobin_assignor.json");
+}
+
+/// R-ASG-4, 5, 6, 7.
+#[test]
+fn recorded_sticky_plans_come_out_as_kafkas() {
+    check("04c_sticky_assignor.json");
+}
+
+/// R-ASG-4, 5, 6, 7, 8.
+#[test]
+fn recorded_cooperative_sticky_plans_come_out_as_kafkas() {
+    check("04d_cooperative_sticky_assignor.json");
+}
+
+/// R-CG8-23, 24.
+#[test]
+fn recorded_uniform_assignments_come_out_as_kafkas() {
+    check("05a_uniform_assignor_kip848.json");
+}
+
+/// R-CG8-22.
+#[test]
+fn recorded_server_range_assignments_come_out_as_kafkas() {
+    check("05b_range_assignor_kip848.json");
+}
+
 /// R-PLACE-3, 4.
 #[test]
 fn recorded_replica_placement_come_out_as_kafkas() {
@@ -92,6 +128,32 @@ fn recorded_compaction_come_out_as_kafkas() {
 #[test]
 fn recorded_segments_come_out_as_kafkas() {
     check("08e_segments_retention.json");
+}
+
+/// R-GRP-5, R-INT-2.
+#[test]
+fn recorded_protocol_bytes_come_out_as_kafkas() {
+    check("11b_protocol_bytes.json");
+}
+
+#[test]
+fn only_records_that_have_no_codec_yet_are_left_out() {
+    let left_out = ADAPTERS.iter().flat_map(|(file, adapter)| {
+        let report = adapter(&read(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        report.left_out.into_iter().map(move |(reason, count)| format!("{file}: {count} {reason}"))
+    });
+    assert_eq!(
+        left_out.collect::<Vec<_>>(),
+        [
+            "11b_protocol_bytes.json: 6 records of __transaction_state",
+            "11b_protocol_bytes.json: 3 records of groups of the newer protocol",
+        ]
+    );
+}
+
+#[test]
+fn recorded_java_hash_order_come_out_as_kafkas() {
+    check("11c_java_hash_order.json");
 }
 
 /// R-REPL-4, 19, 24, 31.

@@ -1,7 +1,5 @@
 //! The group coordinator against data recorded from Kafka 4.3.1's own classes (`tests/vectors`).
 
-#[path = "group/assignor.rs"]
-mod assignor;
 #[path = "group/bytes.rs"]
 mod bytes;
 #[path = "group/cluster.rs"]

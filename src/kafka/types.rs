@@ -125,6 +125,17 @@ impl Sub for Offset {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicId(pub Uuid);
 
+impl TopicId {
+    /// The order of Java's `Uuid`: by its halves, as signed numbers. Some ties go to the lower id in that order.
+    pub fn cmp_as_java(&self, other: &TopicId) -> Ordering {
+        let halves = |id: &TopicId| {
+            let (high, low) = id.0.as_u64_pair();
+            (high as i64, low as i64)
+        };
+        halves(self).cmp(&halves(other))
+    }
+}
+
 impl fmt::Display for TopicId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -21,7 +21,7 @@ use lexopt::ValueExt;
 const USAGE: &str = "\
 usage: glassbroker run FILE [--for 60s] [--seed N] [--strict] [--explain]
        glassbroker check FILE
-       glassbroker bench [FILE] [--for 60s]
+       glassbroker bench [assign | FILE] [--for 60s]
        glassbroker conformance [--vectors DIR]
        glassbroker rules [ID]
        glassbroker swarm --seeds N --virtual-minutes M [--from S] [--threads T] [--plant NAME]
@@ -29,7 +29,7 @@ usage: glassbroker run FILE [--for 60s] [--seed N] [--strict] [--explain]
 run     prints the narrative of a scenario and, last, the digest of the run
 check   says whether a scenario file is right, and where it departs from Kafka's defaults
 bench   measures the engine: appends, replication, events at 12, 120 and 1,200 partitions, checkpoints;
-        with FILE, events a second on that scenario
+        with FILE, events a second on that scenario; with assign, what each assignor takes beside Kafka's own
 conformance  lives what Apache Kafka recorded again and says which cases come out as Kafka's
 swarm   breaks clusters that are drawn from seeds and holds them to the rules (swarm --help says more)
 rules   counts the rules of Kafka that hold here; with an id such as R-REPL-30, or R-REPL, tells them in full
@@ -157,6 +157,7 @@ fn work(arguments: &Arguments) -> Result<(), Failure> {
         Task::Help => writeln!(out, "{USAGE}")?,
         Task::Run => run::run(arguments, &mut out)?,
         Task::Check => run::check(arguments, &mut out)?,
+        Task::Bench if arguments.file.as_deref() == Some("assign") => bench::assign::run(&mut out)?,
         Task::Bench if arguments.file.is_some() => bench::scenario(arguments, &mut out)?,
         Task::Bench => bench::engine(&mut out)?,
         Task::Conformance => conformance::run(arguments.vectors.as_deref(), &mut out)?,

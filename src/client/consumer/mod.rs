@@ -7,7 +7,6 @@
 //! poll(), commitSync() and close().
 
 mod answers;
-mod assignment;
 mod closing;
 mod commits;
 pub mod config;

@@ -11,20 +11,22 @@ use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use kafka_protocol::messages::{JoinGroupRequest, JoinGroupResponse, SyncGroupRequest, SyncGroupResponse};
 use kafka_protocol::protocol::StrBytes;
 
-use super::assignment::{encode_assignment, encode_subscription};
 use super::commits::CommitKind;
 use super::membership::{Identity, Join, JoinPrepare, MemberState};
 use super::requests::Call;
 use super::{Consumer, ConsumerTimer, Progress};
 use crate::kafka::effects::Effects;
 use crate::kafka::event::{Event, RevokeReason};
-use crate::kafka::group::assignor::{Subscription, range};
-use crate::kafka::group::consumer_protocol::{assigned_partitions, subscribed_topics};
+use crate::kafka::group::assignor::{ClientAssignor, Subscription, TopicShape};
+use crate::kafka::group::consumer_protocol::{
+    self, ConsumerAssignment, ConsumerSubscription, assigned_partitions, subscribed_topics,
+};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::types::{Generation, MemberId, Topic, TopicPartition};
 
 const PROTOCOL_TYPE: &str = "consumer";
+const ASSIGNOR: ClientAssignor = ClientAssignor::Range;
 
 /// When a failed join is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,10 +141,17 @@ impl Consumer {
 
     fn send_join(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
         let sent_as = self.membership.identity.clone();
-        let metadata = encode_subscription(&self.spec.topics, sent_as.generation);
+        // An eager member owns nothing when it joins (R-GRP-29).
+        let subscription = ConsumerSubscription {
+            topics: self.spec.topics.clone(),
+            user_data: None,
+            owned: Vec::new(),
+            generation: sent_as.generation,
+            rack: None,
+        };
         let protocol = JoinGroupRequestProtocol::default()
-            .with_name(StrBytes::from_static_str(range::NAME))
-            .with_metadata(metadata);
+            .with_name(StrBytes::from_static_str(ASSIGNOR.name()))
+            .with_metadata(subscription.encode(consumer_protocol::VERSION));
         let request = JoinGroupRequest::default()
             .with_group_id(self.group_id())
             .with_session_timeout_ms(self.config.session_timeout_ms)
@@ -238,14 +247,17 @@ impl Consumer {
             .members
             .iter()
             .map(|member| Subscription {
-                member: MemberId::new(&member.member_id),
                 instance_id: member.group_instance_id.as_ref().map(|id| id.to_string()),
                 // What is no subscription subscribes to nothing.
-                topics: subscribed_topics(&member.metadata).unwrap_or_default(),
+                ..Subscription::new(
+                    MemberId::new(&member.member_id),
+                    subscribed_topics(&member.metadata).unwrap_or_default().into(),
+                )
             })
             .collect();
         self.membership.is_leader = true;
-        self.membership.group_topics = members.iter().flat_map(|member| member.topics.clone()).collect();
+        self.membership.group_topics =
+            members.iter().flat_map(|member| member.topics.iter().cloned()).collect();
         let own = self.spec.topics.iter().cloned();
         self.metadata.want(self.membership.group_topics.iter().cloned().chain(own).collect());
         self.membership.join = Join::AwaitingMetadata { since: now, members };
@@ -259,12 +271,16 @@ impl Consumer {
             return;
         }
         let counts = self.group_partition_counts();
-        let plan = range::assign(members, &counts);
+        let shape = |(topic, count): (&Topic, &i32)| (topic.clone(), TopicShape::of_partitions(*count));
+        let plan = ASSIGNOR.assign(members, &counts.iter().map(shape).collect());
         self.membership.planned_for = Some(Rc::new(counts));
-        let assignments = plan.iter().map(|(member, partitions)| {
+        // An assignor that throws makes poll() throw.
+        let Ok(plan) = plan else { return self.fail(now, ErrorCode::UnknownServerError, fx) };
+        let assignments = plan.into_iter().map(|(member, partitions)| {
+            let assignment = ConsumerAssignment { partitions, user_data: None };
             SyncGroupRequestAssignment::default()
                 .with_member_id(member.to_wire())
-                .with_assignment(encode_assignment(partitions))
+                .with_assignment(assignment.encode(consumer_protocol::VERSION))
         });
         self.send_sync(now, assignments.collect(), fx);
     }
@@ -285,7 +301,7 @@ impl Consumer {
             .with_generation_id(sent_as.generation.0)
             .with_member_id(sent_as.member.to_wire())
             .with_protocol_type(Some(StrBytes::from_static_str(PROTOCOL_TYPE)))
-            .with_protocol_name(Some(StrBytes::from_static_str(range::NAME)))
+            .with_protocol_name(Some(StrBytes::from_static_str(ASSIGNOR.name())))
             .with_assignments(assignments);
         self.membership.join = Join::Syncing { since: now };
         self.send_to_coordinator(now, request, Call::SyncGroup { sent_as }, fx);

@@ -119,6 +119,11 @@ impl Writer {
         self.bytes.put_slice(value);
     }
 
+    pub fn nullable_bytes(&mut self, value: Option<&[u8]>) {
+        self.i32(value.map_or(-1, |bytes| fits(bytes.len())));
+        self.bytes.put_slice(value.unwrap_or_default());
+    }
+
     pub fn compact_bytes(&mut self, value: &[u8]) {
         self.compact_nullable_bytes(Some(value));
     }
@@ -291,10 +296,13 @@ impl<'a> Reader<'a> {
     }
 
     pub fn bytes(&mut self) -> Result<&'a [u8], WireError> {
+        let value = self.nullable_bytes()?;
+        self.present(value)
+    }
+
+    pub fn nullable_bytes(&mut self) -> Result<Option<&'a [u8]>, WireError> {
         let length = self.i32()?;
-        let length = self.plain_length(i64::from(length))?;
-        let length = self.present(length)?;
-        self.take(length)
+        self.plain_length(i64::from(length))?.map(|length| self.take(length)).transpose()
     }
 
     pub fn compact_bytes(&mut self) -> Result<&'a [u8], WireError> {

@@ -222,7 +222,7 @@ fn an_assignment_outside_the_subscription_is_given_back_r_grp_33() {
     rig.events.clear();
     let sync = rig.pending(ApiKey::SyncGroup);
     let foreign = TopicPartition::new(&Topic::new("u"), 0);
-    let assignment = assignment::encode_assignment(&[foreign]);
+    let assignment = assignment_blob(&[foreign]);
     rig.answer(&sync, m::SyncGroupResponse::default().with_assignment(assignment));
     rig.settle();
     rig.check_events(&["join"]);

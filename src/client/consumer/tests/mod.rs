@@ -14,14 +14,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use answers::*;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages as m;
 use m::fetch_response::{FetchableTopicResponse, PartitionData};
 use m::offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult};
 
 use super::*;
 use crate::kafka::effects::{Channel, Effect, Peer};
-use crate::kafka::group::consumer_protocol::assigned_partitions;
+use crate::kafka::group::consumer_protocol::{ConsumerAssignment, VERSION, assigned_partitions};
 use crate::kafka::protocol::{ApiKey, Request, Response, strict};
 use crate::kafka::types::{
     ClientName, Generation, GroupId, LeaderEpoch, MemberId, NodeId, Offset, Topic, TopicPartition,
@@ -260,6 +260,10 @@ impl Rig {
     fn position(&self, partition: i32) -> i64 {
         self.consumer.subscription().position(&tp(partition)).map_or(-1, |position| position.offset.0)
     }
+}
+
+fn assignment_blob(partitions: &[TopicPartition]) -> Bytes {
+    ConsumerAssignment { partitions: partitions.to_vec(), user_data: None }.encode(VERSION)
 }
 
 fn tp(partition: i32) -> TopicPartition {

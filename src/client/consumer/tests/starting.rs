@@ -139,7 +139,7 @@ fn a_follower_sends_no_plan_and_owns_what_it_is_given_r_grp_18() {
     let pending = rig.pending(ApiKey::SyncGroup);
     let Request::SyncGroup(sync) = &*pending.request else { unreachable!() };
     assert_eq!((sync.generation_id, sync.assignments.len()), (4, 0));
-    let assignment = assignment::encode_assignment(&[tp(1)]);
+    let assignment = assignment_blob(&[tp(1)]);
     rig.answer(&pending, m::SyncGroupResponse::default().with_assignment(assignment));
     assert_eq!(rig.consumer.subscription().partitions(), [tp(1)]);
 }

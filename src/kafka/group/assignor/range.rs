@@ -1,92 +1,171 @@
-//! The Range assignor (R-ASG-1, `RangeAssignor`).
+//! The Range assignor (R-ASG-1, 2, `RangeAssignor`).
 //!
-//! **Invariant:** per topic, the partitions are dealt out once each, in consecutive ranges that differ by one at most.
+//! **Invariant:** per topic, the partitions are dealt out once each and the members' numbers differ by one at most;
+//! without racks in consecutive ranges.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Subscription, in_order};
-use crate::kafka::types::{MemberId, Topic, TopicPartition};
+use super::dense::{Dense, Subscribers};
+use super::{Plan, Subscription, TopicShape, in_order, racks};
+use crate::kafka::types::{Topic, TopicPartition};
 
-/// The name by which it is known in JoinGroup.
-pub const NAME: &str = "range";
+/// Each member's partitions, by topic.
+pub(super) fn assign(members: &[Subscription], topics: &BTreeMap<Topic, TopicShape>) -> Plan {
+    let dense = Dense::new(members, topics);
+    let subscribers = dense.subscribers(in_order(members));
+    let with_racks: BTreeSet<u32> = match members.iter().any(|member| racks::rack_of(member).is_some()) {
+        true => {
+            (0..dense.topics.len() as u32).filter(|topic| racks_count(&dense, &subscribers, *topic)).collect()
+        }
+        false => BTreeSet::new(),
+    };
+    let lists = match with_racks.is_empty() {
+        true => ranges(&dense, &subscribers),
+        false => WithRacks::new(&dense, &subscribers).lists(&with_racks),
+    };
+    dense.plan(lists)
+}
 
-/// Each member's partitions. `partitions` gives the number of each topic's partitions; a topic that is not in it has no
-/// metadata and is left out.
-pub fn assign(
-    members: &[Subscription],
-    partitions: &BTreeMap<Topic, i32>,
-) -> BTreeMap<MemberId, Vec<TopicPartition>> {
-    let mut plan: BTreeMap<MemberId, Vec<TopicPartition>> =
-        members.iter().map(|subscription| (subscription.member.clone(), Vec::new())).collect();
-    let members = in_order(members);
-    for (topic, &count) in partitions {
-        let subscribers: Vec<_> = members.iter().filter(|member| member.topics.contains(topic)).collect();
+/// How many of `partitions` each of `members` gets: the first ones one more if it does not come out even.
+fn shares(partitions: u32, members: u32) -> impl Iterator<Item = u32> {
+    let (all, more) = (partitions / members, partitions % members);
+    // Who is after the last partition gets nothing and need not be visited.
+    let last = if all == 0 { more } else { members };
+    (0..last).map(move |place| all + u32::from(place < more))
+}
+
+fn ranges(dense: &Dense<'_>, subscribers: &Subscribers) -> Vec<Vec<TopicPartition>> {
+    let mut lists = vec![Vec::new(); dense.members.len()];
+    for (number, topic) in dense.topics.iter().enumerate() {
+        let members = subscribers.of(number as u32);
         let mut next = 0;
-        for (subscriber, share) in subscribers.iter().zip(shares(count, subscribers.len() as i32)) {
-            let range = (next..next + share).map(|partition| TopicPartition::new(topic, partition));
-            plan.entry(subscriber.member.clone()).or_default().extend(range);
+        for (member, share) in members.iter().zip(shares(topic.partitions, members.len() as u32)) {
+            lists[*member as usize].extend((next..next + share).map(|partition| topic.tp(partition)));
             next += share;
         }
     }
-    plan
+    lists
 }
 
-/// How many of `partitions` each of `consumers` gets: the first ones one more if it does not come out even.
-fn shares(partitions: i32, consumers: i32) -> impl Iterator<Item = i32> {
-    (0..consumers).map(move |place| partitions / consumers + i32::from(place < partitions % consumers))
+fn racks_count(dense: &Dense<'_>, subscribers: &Subscribers, topic: u32) -> bool {
+    racks::count(dense, subscribers.of(topic), std::iter::once(&dense.topics[topic as usize]))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// How one topic's partitions are dealt out so far.
+struct TopicState<'a> {
+    members: &'a [u32],
+    /// By partition.
+    owner: Vec<Option<u32>>,
+    /// By the member's place in `members`.
+    given: Vec<u32>,
+    quota: u32,
+    /// How many members may still get one more.
+    extras: u32,
+}
 
-    /// `members` as "name:topics", `partitions` as "topic count", `plan` as "name:topic-partitions".
-    fn check(members: &[&str], partitions: &[(&str, i32)], plan: &[&str]) {
-        let subscriptions: Vec<Subscription> = members
-            .iter()
-            .map(|member| {
-                let (name, topics) = member.split_once(':').unwrap();
-                let (instance_id, name) = match name.split_once('/') {
-                    Some((instance_id, name)) => (Some(instance_id.to_string()), name),
-                    None => (None, name),
-                };
-                let topics = topics.split_whitespace().map(Topic::from).collect();
-                Subscription { member: MemberId::new(name), instance_id, topics }
-            })
-            .collect();
-        let partitions = partitions.iter().map(|(topic, count)| (Topic::new(topic), *count)).collect();
-        let made = assign(&subscriptions, &partitions);
-        let made: Vec<String> = made
-            .iter()
-            .map(|(member, tps)| {
-                let tps: Vec<String> = tps.iter().map(TopicPartition::to_string).collect();
-                format!("{member}:{}", tps.join(" "))
-            })
-            .collect();
-        assert_eq!(made, plan);
+impl TopicState<'_> {
+    fn room(&self, place: usize) -> u32 {
+        (self.quota + u32::from(self.extras > 0)).saturating_sub(self.given[place])
     }
 
-    #[test]
-    fn each_topic_is_cut_into_consecutive_ranges_the_first_ones_longer_r_asg_1() {
-        check(&["a:t", "b:t"], &[("t", 3)], &["a:t-0 t-1", "b:t-2"]);
-        check(&["b:t", "a:t"], &[("t", 3)], &["a:t-0 t-1", "b:t-2"]);
-        check(&["a:t", "b:t", "c:t"], &[("t", 2)], &["a:t-0", "b:t-1", "c:"]);
+    fn give(&mut self, place: usize, partitions: &[u32]) {
+        if partitions.is_empty() {
+            return;
+        }
+        self.given[place] += partitions.len() as u32;
+        if self.given[place] > self.quota {
+            self.extras -= 1;
+        }
+        partitions.iter().for_each(|partition| self.owner[*partition as usize] = Some(self.members[place]));
     }
 
-    #[test]
-    fn the_extra_partitions_of_all_topics_fall_to_the_same_member_r_asg_1() {
-        check(&["a:t u", "b:t u"], &[("t", 3), ("u", 3)], &["a:t-0 t-1 u-0 u-1", "b:t-2 u-2"]);
+    /// Gives each member, in order, as many of the partitions that it may have as there is room for.
+    fn give_ranges(&mut self, may: impl Fn(u32, u32) -> bool) {
+        for (place, member) in self.members.iter().enumerate() {
+            let free =
+                (0..self.owner.len() as u32).filter(|partition| self.owner[*partition as usize].is_none());
+            let mine = free.filter(|partition| may(*member, *partition)).take(self.room(place) as usize);
+            let mine: Vec<u32> = mine.collect();
+            self.give(place, &mine);
+        }
+    }
+}
+
+/// Range where racks count for some topic (R-ASG-2).
+struct WithRacks<'a> {
+    dense: &'a Dense<'a>,
+    states: Vec<TopicState<'a>>,
+}
+
+impl<'a> WithRacks<'a> {
+    fn new(dense: &'a Dense<'a>, subscribers: &'a Subscribers) -> WithRacks<'a> {
+        let state = |(number, topic): (usize, &super::dense::DenseTopic<'_>)| {
+            let members = subscribers.of(number as u32);
+            let count = members.len() as u32;
+            TopicState {
+                members,
+                owner: vec![None; topic.partitions as usize],
+                given: vec![0; members.len()],
+                quota: topic.partitions / count,
+                extras: topic.partitions % count,
+            }
+        };
+        WithRacks { dense, states: dense.topics.iter().enumerate().map(state).collect() }
     }
 
-    #[test]
-    fn only_subscribers_are_counted_and_unknown_topics_left_out_r_asg_1() {
-        check(&["a:t", "b:u", "c:t x"], &[("t", 2), ("u", 1)], &["a:t-0", "b:u-0", "c:t-1"]);
-        check(&["a:x"], &[], &["a:"]);
+    fn lists(mut self, with_racks: &BTreeSet<u32>) -> Vec<Vec<TopicPartition>> {
+        let mut alike: BTreeMap<(&[u32], usize), Vec<usize>> = BTreeMap::new();
+        for (number, state) in self.states.iter().enumerate() {
+            alike.entry((state.members, state.owner.len())).or_default().push(number);
+        }
+        let dense = self.dense;
+        for ((members, partitions), topics) in alike {
+            match topics.as_slice() {
+                [topic] if with_racks.contains(&(*topic as u32)) => {
+                    self.states[*topic]
+                        .give_ranges(|member, partition| matches(dense, member, *topic, partition));
+                }
+                [_] => {}
+                _ if members
+                    .iter()
+                    .any(|member| racks::rack_of(&dense.members[*member as usize]).is_some()) =>
+                {
+                    self.give_together(members, partitions as u32, &topics);
+                }
+                _ => {}
+            }
+        }
+        let mut lists = vec![Vec::new(); dense.members.len()];
+        for (state, topic) in self.states.iter_mut().zip(&dense.topics) {
+            state.give_ranges(|_, _| true);
+            for (partition, owner) in (0..).zip(&state.owner) {
+                owner.iter().for_each(|member| lists[*member as usize].push(topic.tp(partition)));
+            }
+        }
+        lists
     }
 
-    #[test]
-    fn static_members_come_first_by_instance_id() {
-        check(&["a:t", "i2/b:t", "i1/c:t"], &[("t", 3)], &["a:t-2", "b:t-1", "c:t-0"]);
-        check(&["a:t", "i1/z:t"], &[("t", 1)], &["a:", "z:t-0"]);
+    /// Topics with the same members and numbers of partitions: the same member gets the same partition of each.
+    fn give_together(&mut self, members: &[u32], partitions: u32, topics: &[usize]) {
+        let dense = self.dense;
+        let mut remaining: Vec<usize> = (0..members.len()).collect();
+        for partition in 0..partitions {
+            let fits = |place: &&usize| {
+                let has = |topic: &usize| matches(dense, members[**place], *topic, partition);
+                topics.iter().all(|topic| has(topic) && self.states[*topic].room(**place) > 0)
+            };
+            let Some(place) = remaining.iter().find(fits).copied() else { continue };
+            topics.iter().for_each(|topic| self.states[*topic].give(place, &[partition]));
+            if topics.iter().all(|topic| self.states[*topic].room(place) == 0) {
+                remaining.retain(|other| *other != place);
+            }
+        }
     }
+}
+
+/// A member without a rack matches everything.
+fn matches(dense: &Dense<'_>, member: u32, topic: usize, partition: u32) -> bool {
+    let racks = racks::racks_of(&dense.topics[topic], partition);
+    racks::rack_of(&dense.members[member as usize])
+        .is_none_or(|rack| racks.is_some_and(|racks| racks.contains(rack)))
 }

@@ -1,5 +1,7 @@
 //! `bench`: how fast the engine is, each figure the median of some runs.
 
+pub mod assign;
+
 use std::io::Write;
 use std::time::{Duration, Instant};
 
