@@ -16,6 +16,7 @@ use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
 use super::config::CommonConfig;
 use crate::kafka::effects::{Channel, Effects, Peer};
 use crate::kafka::network_client::{NetworkClient, NetworkTimer};
+use crate::kafka::partition_map::PartitionMap;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
@@ -51,7 +52,7 @@ pub struct Metadata {
     nodes: BTreeSet<BrokerId>,
     wanted: BTreeSet<Topic>,
     topics: Rc<BTreeMap<Topic, TopicMetadata>>,
-    last_seen_epochs: BTreeMap<TopicPartition, LeaderEpoch>,
+    last_seen_epochs: PartitionMap<TopicPartition, LeaderEpoch>,
     update_version: u32,
     refresh: Refresh,
 }
@@ -91,7 +92,7 @@ impl Metadata {
             nodes: bootstrap.iter().copied().collect(),
             wanted: BTreeSet::new(),
             topics: Rc::default(),
-            last_seen_epochs: BTreeMap::new(),
+            last_seen_epochs: PartitionMap::new(),
             update_version: 0,
             refresh: Refresh {
                 requested: true,
@@ -115,7 +116,7 @@ impl Metadata {
         let any_new = topics.iter().any(|topic| !self.wanted.contains(topic));
         self.wanted = topics;
         let wanted = &self.wanted;
-        self.last_seen_epochs.retain(|tp, _| wanted.contains(&tp.topic));
+        self.last_seen_epochs.retain_topics(|topic| wanted.contains(topic));
         if any_new {
             let refresh = &mut self.refresh;
             refresh.requested = true;

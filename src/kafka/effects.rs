@@ -147,7 +147,7 @@ impl<T> Effects<T> {
 
     /// Takes over the effects of a part whose timers are a subset of this node's.
     pub fn absorb<U: Into<T>>(&mut self, part: Effects<U>) {
-        self.list.extend(part.list.into_iter().map(|effect| match effect {
+        let effects = part.list.into_iter().map(|effect| match effect {
             Effect::Connect(peer) => Effect::Connect(peer),
             Effect::Disconnect(peer) => Effect::Disconnect(peer),
             Effect::Send { to, correlation, request } => Effect::Send { to, correlation, request },
@@ -158,7 +158,12 @@ impl<T> Effects<T> {
             Effect::CancelTimer(timer) => Effect::CancelTimer(timer.into()),
             Effect::Event(event) => Effect::Event(event),
             Effect::Exit => Effect::Exit,
-        }));
+        });
+        // Collected in place, where there was nothing before.
+        match self.list.is_empty() {
+            true => self.list = effects.collect(),
+            false => self.list.extend(effects),
+        }
     }
 
     pub fn is_empty(&self) -> bool {

@@ -13,6 +13,7 @@ pub mod protocol;
 pub mod event;
 pub mod effects;
 pub mod network_client;
+pub mod partition_map;
 pub mod fetch_session;
 pub mod config;
 pub mod record;

@@ -142,10 +142,12 @@ impl fmt::Display for TopicId {
     }
 }
 
-/// The first eight bytes as one number that is ordered as they are; what a shorter text lacks counts as zero.
+const PREFIX_BYTES: usize = 8;
+
+/// The first bytes as one number that is ordered as they are; what a shorter text lacks counts as zero.
 fn prefix_of(text: &str) -> u64 {
-    let mut bytes = [0; 8];
-    let length = text.len().min(8);
+    let mut bytes = [0; PREFIX_BYTES];
+    let length = text.len().min(PREFIX_BYTES);
     bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
     u64::from_be_bytes(bytes)
 }
@@ -187,9 +189,14 @@ macro_rules! name {
         impl Ord for $name {
             /// The order of the texts. Most names that are alike are copies of one.
             fn cmp(&self, other: &Self) -> Ordering {
-                self.prefix.cmp(&other.prefix).then_with(|| match Rc::ptr_eq(&self.text, &other.text) {
-                    true => Ordering::Equal,
-                    false => self.text.cmp(&other.text),
+                self.prefix.cmp(&other.prefix).then_with(|| {
+                    if self.text.len().max(other.text.len()) <= PREFIX_BYTES {
+                        self.text.len().cmp(&other.text.len())
+                    } else if Rc::ptr_eq(&self.text, &other.text) {
+                        Ordering::Equal
+                    } else {
+                        self.text.cmp(&other.text)
+                    }
                 })
             }
         }

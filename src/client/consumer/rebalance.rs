@@ -52,14 +52,16 @@ impl Consumer {
     /// A leader joins again when the partition counts that it planned for have changed (R-GRP-34).
     fn rejoin_if_the_plan_is_outdated(&mut self) {
         let Some(planned_for) = &self.membership.planned_for else { return };
-        if !self.membership.rejoin_needed && **planned_for != self.group_partition_counts() {
+        let is_current =
+            planned_for.iter().map(|(topic, count)| (topic, *count)).eq(self.group_partition_counts());
+        if !self.membership.rejoin_needed && !is_current {
             self.membership.request_rejoin("cached metadata has changed");
         }
     }
 
-    fn group_partition_counts(&self) -> BTreeMap<Topic, i32> {
-        let count = |topic: &Topic| Some((topic.clone(), self.metadata.partition_count(topic)?));
-        self.membership.group_topics.iter().filter_map(count).collect()
+    fn group_partition_counts(&self) -> impl Iterator<Item = (&Topic, i32)> {
+        let count = |topic| Some((topic, self.metadata.partition_count(topic)?));
+        self.membership.group_topics.iter().filter_map(count)
     }
 
     /// Brings the join as far as it goes; true once the member is joined and owns its partitions.
@@ -270,7 +272,8 @@ impl Consumer {
         if self.membership.group_topics.iter().any(|topic| self.metadata.topic(topic).is_none()) {
             return;
         }
-        let counts = self.group_partition_counts();
+        let counts: BTreeMap<Topic, i32> =
+            self.group_partition_counts().map(|(topic, count)| (topic.clone(), count)).collect();
         let shape = |(topic, count): (&Topic, &i32)| (topic.clone(), TopicShape::of_partitions(*count));
         let plan = ASSIGNOR.assign(members, &counts.iter().map(shape).collect());
         self.membership.planned_for = Some(Rc::new(counts));

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::config::OffsetReset;
 use super::owned::{FetchState, Listing, Owned, Position};
+use crate::kafka::partition_map::PartitionMap;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, LeaderEpoch, TopicPartition};
 
@@ -74,7 +75,7 @@ impl Index {
 
 #[derive(Clone, Debug, Default)]
 pub struct SubscriptionState {
-    owned: BTreeMap<TopicPartition, Owned>,
+    owned: PartitionMap<TopicPartition, Owned>,
     index: Index,
     next_place: u64,
     /// Counts the assignments.
@@ -87,7 +88,7 @@ impl SubscriptionState {
         let before = std::mem::take(self);
         let kept = |tp: &TopicPartition| before.owned.get(tp).copied().unwrap_or(Owned::NEW);
         self.owned = partitions.iter().map(|tp| (tp.clone(), kept(tp))).collect();
-        for (place, (tp, owned)) in (0..).zip(&mut self.owned) {
+        for (place, (tp, owned)) in (0..).zip(self.owned.iter_mut()) {
             owned.place = place;
             self.index.list(tp, owned.listing());
         }
@@ -95,7 +96,7 @@ impl SubscriptionState {
         self.generation = before.generation + 1;
     }
 
-    pub fn owned(&self) -> &BTreeMap<TopicPartition, Owned> {
+    pub fn owned(&self) -> &PartitionMap<TopicPartition, Owned> {
         &self.owned
     }
 

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::batch::{BatchId, ProducerBatch, Sequence};
+use crate::kafka::partition_map::PartitionMap;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::record::increment_sequence;
 use crate::kafka::types::{ProducerEpoch, ProducerId, TopicPartition};
@@ -15,7 +16,7 @@ type Identity = (ProducerId, ProducerEpoch);
 #[derive(Clone, Debug, Default)]
 pub struct Sequences {
     identity: Option<Identity>,
-    partitions: BTreeMap<TopicPartition, PartitionSequences>,
+    partitions: PartitionMap<TopicPartition, PartitionSequences>,
     /// Partitions of which a batch expired without a known outcome, and the sequence after it (R-PROD-18).
     unresolved: BTreeMap<TopicPartition, i32>,
     /// Partitions that start again at 0 as soon as the epoch is raised.
@@ -89,7 +90,7 @@ impl Sequences {
     /// The sequence of a batch that is sent for the first time (R-PROD-24).
     pub fn assign(&mut self, id: BatchId, tp: &TopicPartition, records: i32) -> Sequence {
         let (producer, epoch) = self.identity.expect("may_send() saw a producer id");
-        let partition = self.partitions.entry(tp.clone()).or_default();
+        let partition = self.partitions.get_or_insert_with(tp, PartitionSequences::default);
         if partition.identity != self.identity {
             assert!(partition.open.is_empty(), "may_send() lets the earlier epoch's batches finish");
             partition.restart((producer, epoch));

@@ -8,12 +8,13 @@
 
 mod request;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use kafka_protocol::messages::FetchResponse;
 use kafka_protocol::messages::fetch_response::PartitionData;
 pub use request::{Fetch, FetchMetadata, FetchRequestData, Wanted};
 
+use super::partition_map::PartitionMap;
 use super::protocol::ErrorCode;
 use super::types::{TopicId, TopicPartition};
 
@@ -37,8 +38,8 @@ struct Held {
 #[derive(Clone, Debug)]
 pub struct FetchSessionHandler {
     next: FetchMetadata,
-    partitions: BTreeMap<TopicPartition, Held>,
-    by_id: BTreeMap<(TopicId, i32), TopicPartition>,
+    partitions: PartitionMap<TopicPartition, Held>,
+    by_id: PartitionMap<(TopicId, i32), TopicPartition>,
     next_place: u64,
 }
 
@@ -46,8 +47,8 @@ impl Default for FetchSessionHandler {
     fn default() -> Self {
         FetchSessionHandler {
             next: FetchMetadata::INITIAL,
-            partitions: BTreeMap::new(),
-            by_id: BTreeMap::new(),
+            partitions: PartitionMap::new(),
+            by_id: PartitionMap::new(),
             next_place: 0,
         }
     }

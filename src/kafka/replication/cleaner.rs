@@ -4,12 +4,13 @@
 //!
 //! **Invariant:** a checkpoint is where the last cleaning of a log ended, or an earlier offset.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::manager::{ReplicaManager, Step};
 use crate::kafka::event::Event;
 use crate::kafka::log::{Cleanable, Cleaned, Log};
+use crate::kafka::partition_map::PartitionMap;
 use crate::kafka::record::BatchError;
 use crate::kafka::time::Time;
 use crate::kafka::types::{Offset, TopicPartition};
@@ -17,17 +18,17 @@ use crate::kafka::types::{Offset, TopicPartition};
 #[derive(Clone, Debug, Default)]
 pub struct LogCleaner {
     /// `cleaner-offset-checkpoint`: below it a log was cleaned.
-    checkpoints: BTreeMap<TopicPartition, Offset>,
+    checkpoints: PartitionMap<TopicPartition, Offset>,
     /// Logs that could not be read; they are left alone.
     uncleanable: BTreeSet<TopicPartition>,
 }
 
 impl LogCleaner {
-    pub fn new(checkpoints: BTreeMap<TopicPartition, Offset>) -> LogCleaner {
+    pub fn new(checkpoints: PartitionMap<TopicPartition, Offset>) -> LogCleaner {
         LogCleaner { checkpoints, uncleanable: BTreeSet::new() }
     }
 
-    pub fn into_checkpoints(self) -> BTreeMap<TopicPartition, Offset> {
+    pub fn into_checkpoints(self) -> PartitionMap<TopicPartition, Offset> {
         self.checkpoints
     }
 

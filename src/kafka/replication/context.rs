@@ -277,10 +277,10 @@ impl ReplicaManager {
 
     /// A partition is about to change: it is quiet in no session any more.
     pub(super) fn disturb(&mut self, tp: &TopicPartition) {
-        let Some(partition) = self.partitions.get_mut(tp).filter(|p| !p.observers.is_empty()) else { return };
-        let partition = Rc::make_mut(partition);
-        for id in std::mem::take(&mut partition.observers) {
-            wake(partition, id, &mut self.sessions, &mut self.purgatory);
+        if let Some(partition) =
+            self.partitions.get_mut(tp).filter(|partition| !partition.observers.is_empty())
+        {
+            wake_all(Rc::make_mut(partition), &mut self.sessions, &mut self.purgatory);
         }
     }
 
@@ -293,6 +293,17 @@ impl ReplicaManager {
         };
         let sessions = partition.observers.iter().filter_map(|id| self.sessions.get(*id)).filter(theirs);
         sessions.map(|session| Some(session.last_fetch_at)).fold(known, Option::max)
+    }
+}
+
+/// Ends a partition's quiet in all sessions.
+pub(super) fn wake_all(
+    partition: &mut Partition,
+    sessions: &mut FetchSessionCache,
+    purgatory: &mut Purgatory,
+) {
+    for id in std::mem::take(&mut partition.observers) {
+        wake(partition, id, sessions, purgatory);
     }
 }
 

@@ -3,13 +3,12 @@
 //! Mirrors what `LogManager`, `ReplicaManager` and `LogCleanerManager` keep there. The checkpoint files are written to the
 //! disk itself; of a log only what was flushed is on it ([`Log::flushed`]).
 
-use std::collections::BTreeMap;
-
 use crate::kafka::log::{Checkpointed, Log};
+use crate::kafka::partition_map::PartitionMap;
 use crate::kafka::time::Time;
 use crate::kafka::types::{Offset, TopicId, TopicPartition};
 
-type Offsets = BTreeMap<TopicPartition, Offset>;
+type Offsets = PartitionMap<TopicPartition, Offset>;
 
 /// The checkpoint files of all logs.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +42,7 @@ impl Checkpoints {
 
 #[derive(Clone, Debug, Default)]
 pub struct LogDirectory {
-    pub logs: BTreeMap<TopicPartition, (TopicId, Log)>,
+    pub logs: PartitionMap<TopicPartition, (TopicId, Log)>,
     pub checkpoints: Checkpoints,
     /// `cleaner-offset-checkpoint`
     pub cleaned: Offsets,
@@ -60,7 +59,7 @@ impl LogDirectory {
     /// The power fails.
     pub fn lose_unflushed(&mut self, now: Time) -> Lost {
         let mut lost = Lost::default();
-        for (_, log) in self.logs.values_mut() {
+        for (_, (_, log)) in self.logs.iter_mut() {
             let offsets = log.lose_unflushed(now);
             lost.partitions += i32::from(offsets > 0);
             lost.offsets += offsets;

@@ -5,7 +5,7 @@
 //! **Invariant:** a partition is in at most one fetcher, that of its leader; a fetcher has at most one request in
 //! flight; a partition whose replica is not where the session has it is among the changed ones.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use kafka_protocol::messages::fetch_request::ReplicaState;
@@ -19,6 +19,7 @@ use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::event::{Event, TruncationReason};
 use crate::kafka::fetch_session::{Fetch, FetchRequestData, FetchSessionHandler, Wanted};
 use crate::kafka::log::{AppendError, FollowerAppended};
+use crate::kafka::partition_map::PartitionMap;
 use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
@@ -35,7 +36,7 @@ struct Followed {
 
 #[derive(Clone, Debug, Default)]
 pub struct Fetcher {
-    partitions: BTreeMap<TopicPartition, Followed>,
+    partitions: PartitionMap<TopicPartition, Followed>,
     /// The partitions that rest, by the end of their rest.
     resting: BTreeSet<(Time, TopicPartition)>,
     /// What may stand otherwise than the session has it.

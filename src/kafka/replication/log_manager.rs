@@ -6,6 +6,7 @@
 use std::rc::Rc;
 
 use super::manager::{ReplicaManager, Step};
+use super::partition::Partition;
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::event::{Event, LogStartReason};
 use crate::kafka::log::{Deleted, DeletionReason, LogConfig};
@@ -20,7 +21,7 @@ impl ReplicaManager {
             ..LogConfig::default()
         };
         let (mut logs, mut segments) = (0, 0);
-        for (tp, partition) in &mut self.partitions {
+        for (tp, partition) in self.partitions.iter_mut() {
             let found = self.checkpoints.of(tp, clean);
             segments += Rc::make_mut(partition).log.load(step.now, found, &config);
             logs += 1;
@@ -34,8 +35,10 @@ impl ReplicaManager {
 
     /// The flusher's pass (`flushDirtyLogs`).
     pub fn flush_old_logs(&mut self, step: &mut Step<'_>) {
-        for partition in self.partitions.values_mut() {
-            if partition.log.is_flush_due(step.now, &partition.config.log) {
+        let is_due = |p: &&Rc<Partition>| p.log.is_flush_due(step.now, &p.config.log);
+        let due: Vec<_> = self.partitions.values().filter(is_due).map(|p| p.tp.clone()).collect();
+        for tp in due {
+            if let Some(partition) = self.partitions.get_mut(&tp) {
                 Rc::make_mut(partition).log.flush(step.now);
             }
         }
@@ -84,7 +87,7 @@ impl ReplicaManager {
 
     /// Everything is written to the disk, as the broker is about to end in order.
     pub fn close_logs(&mut self, now: Time) {
-        for partition in self.partitions.values_mut() {
+        for (_, partition) in self.partitions.iter_mut() {
             Rc::make_mut(partition).log.flush_all(now);
         }
         self.checkpoint();
@@ -171,8 +174,9 @@ impl ReplicaManager {
     pub fn remove_expired_producers(&mut self, step: &mut Step<'_>) {
         let (now, expiration_ms) = (step.now, self.config.producer_id_expiration_ms);
         for (at, tp) in self.producer_checks.due(now) {
-            if let Some(partition) = self.partitions.get_mut(&tp)
-                && partition.log.has_expired_producers(now, expiration_ms)
+            let log = self.partitions.get(&tp).map(|partition| &partition.log);
+            if log.is_some_and(|log| log.has_expired_producers(now, expiration_ms))
+                && let Some(partition) = self.partitions.get_mut(&tp)
             {
                 Rc::make_mut(partition).log.remove_expired_producers(now, expiration_ms);
             }

@@ -2,10 +2,11 @@
 //!
 //! Mirrors `ReplicaManager` (R-REPL-11, 21, 35, 39).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::cleaner::LogCleaner;
+use super::context::wake_all;
 use super::disk::{Checkpoints, LogDirectory};
 use super::fetcher::Fetcher;
 use super::leader::Judgement;
@@ -19,10 +20,11 @@ use crate::kafka::controller::image::{ClusterImage, PartitionRegistration};
 use crate::kafka::effects::Effects;
 use crate::kafka::event::{Event, TruncationReason};
 use crate::kafka::log::Log;
+use crate::kafka::partition_map::PartitionMap;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, Topic, TopicPartition};
+use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, Topic, TopicId, TopicPartition};
 
 /// The step at hand: when it happens, what the broker knows of the cluster, and where its effects go.
 pub struct Step<'a> {
@@ -55,7 +57,7 @@ pub enum Notice {
 pub struct ReplicaManager {
     pub(super) me: BrokerId,
     pub(super) config: Rc<BrokerConfig>,
-    pub(super) partitions: BTreeMap<TopicPartition, Rc<Partition>>,
+    pub(super) partitions: PartitionMap<TopicPartition, Rc<Partition>>,
     pub(super) purgatory: Purgatory,
     pub(super) fetchers: BTreeMap<BrokerId, Fetcher>,
     /// What each topic's configs come to here, read once.
@@ -73,15 +75,15 @@ impl ReplicaManager {
     /// Takes over what a disk holds, to be loaded by [`ReplicaManager::load_logs`]. `random`: for the ids of fetch sessions.
     pub fn new(me: BrokerId, config: Rc<BrokerConfig>, disk: LogDirectory, random: Random) -> ReplicaManager {
         let unread = Rc::new(TopicConfig::default());
-        let mut partitions = BTreeMap::new();
-        for (tp, (topic_id, log)) in disk.logs {
-            partitions.insert(tp.clone(), Rc::new(Partition::new(tp, topic_id, log, unread.clone())));
-        }
+        let partition = |(tp, (topic_id, log)): (&TopicPartition, &(TopicId, Log))| {
+            let partition = Partition::new(tp.clone(), *topic_id, log.clone(), unread.clone());
+            (tp.clone(), Rc::new(partition))
+        };
         ReplicaManager {
             me,
             sessions: FetchSessionCache::new(config.max_incremental_fetch_session_cache_slots, random),
             config,
-            partitions,
+            partitions: disk.logs.iter().map(partition).collect(),
             purgatory: Purgatory::default(),
             fetchers: BTreeMap::new(),
             configs: BTreeMap::new(),
@@ -94,9 +96,9 @@ impl ReplicaManager {
     }
 
     pub fn into_disk(self) -> LogDirectory {
-        let logs = self.partitions.into_iter().map(|(tp, partition)| {
-            let partition = Rc::unwrap_or_clone(partition);
-            (tp, (partition.topic_id, partition.log))
+        let logs = self.partitions.iter().map(|(tp, partition)| {
+            let log = partition.log.clone();
+            (tp.clone(), (partition.topic_id, log))
         });
         LogDirectory {
             logs: logs.collect(),
@@ -136,8 +138,8 @@ impl ReplicaManager {
 
     /// A partition to be changed; whoever left it alone because nothing changed is told.
     pub(super) fn edit(&mut self, tp: &TopicPartition) -> Option<&mut Partition> {
-        self.disturb(tp);
         let partition = self.partitions.get_mut(tp).map(Rc::make_mut)?;
+        wake_all(partition, &mut self.sessions, &mut self.purgatory);
         if let Role::Follower { leader } = &partition.role
             && let Some(fetcher) = self.fetchers.get_mut(leader)
         {
@@ -169,7 +171,7 @@ impl ReplicaManager {
         if !self.partitions.contains_key(tp) {
             self.schedule_producer_check(tp, step.now, step);
         }
-        let partition = self.partitions.entry(tp.clone()).or_insert_with(|| {
+        let partition = self.partitions.get_or_insert_with(tp, || {
             let log = Log::created_at(step.now);
             Rc::new(Partition::new(tp.clone(), topic.id, log, config.clone()))
         });
@@ -243,16 +245,19 @@ impl ReplicaManager {
             return;
         }
         let config = self.topic_config(topic, image);
-        let from = TopicPartition::new(topic, 0);
-        let of_topic = self.partitions.range_mut(from..).take_while(|(tp, _)| tp.topic == *topic);
-        of_topic.for_each(|(_, partition)| Rc::make_mut(partition).config = config.clone());
+        let of_topic: Vec<_> = self.partitions.of_topic(topic).map(|(tp, _)| tp.clone()).collect();
+        for tp in of_topic {
+            if let Some(partition) = self.partitions.get_mut(&tp) {
+                Rc::make_mut(partition).config = config.clone();
+            }
+        }
     }
 
     /// Other configs of the broker, and with them of the topics that leave something open.
     pub fn reconfigure(&mut self, config: Rc<BrokerConfig>, image: &ClusterImage) {
         self.config = config;
         self.configs.clear();
-        let topics: BTreeSet<Topic> = self.partitions.keys().map(|tp| tp.topic.clone()).collect();
+        let topics: Vec<Topic> = self.partitions.topics().cloned().collect();
         topics.iter().for_each(|topic| self.apply_topic_config(topic, image));
     }
 

@@ -13,6 +13,7 @@ use super::context::FetchContext;
 use super::fetch::Read;
 use super::session::PartitionKey;
 use crate::kafka::effects::RequestId;
+use crate::kafka::partition_map::PartitionMap;
 use crate::kafka::protocol::Request;
 use crate::kafka::time::Time;
 use crate::kafka::types::{Offset, TopicId, TopicPartition};
@@ -100,7 +101,8 @@ pub enum Operation {
 pub struct Purgatory {
     next: u64,
     operations: BTreeMap<OperationId, Waiting>,
-    watchers: BTreeMap<TopicPartition, BTreeSet<OperationId>>,
+    /// Oldest first.
+    watchers: PartitionMap<TopicPartition, Vec<OperationId>>,
     deadlines: BTreeSet<(Time, OperationId)>,
     /// For when the timer is set; the operation that it was set for may be answered already.
     armed: Option<Time>,
@@ -124,7 +126,7 @@ impl Purgatory {
         let id = OperationId(self.next);
         self.next += 1;
         for tp in &watched {
-            self.watchers.entry(tp.clone()).or_default().insert(id);
+            self.add_watcher(id, tp);
         }
         self.deadlines.insert((deadline, id));
         self.operations.insert(id, Waiting { operation, deadline, watched });
@@ -150,8 +152,17 @@ impl Purgatory {
         if let Operation::Fetch(fetch) = &mut waiting.operation {
             fetch.segments.entry(key).or_insert(segment);
         }
-        if self.watchers.entry(tp.clone()).or_default().insert(id) {
+        let is_new = !waiting.watched.contains(tp);
+        if is_new {
             waiting.watched.push(tp.clone());
+            self.add_watcher(id, tp);
+        }
+    }
+
+    fn add_watcher(&mut self, id: OperationId, tp: &TopicPartition) {
+        let watchers = self.watchers.get_or_insert_with(tp, Vec::new);
+        if let Err(place) = watchers.binary_search(&id) {
+            watchers.insert(place, id);
         }
     }
 
@@ -161,7 +172,7 @@ impl Purgatory {
         self.deadlines.remove(&(waiting.deadline, id));
         for tp in &waiting.watched {
             if let Some(watchers) = self.watchers.get_mut(tp) {
-                watchers.remove(&id);
+                watchers.retain(|watcher| *watcher != id);
                 if watchers.is_empty() {
                     self.watchers.remove(tp);
                 }
@@ -172,7 +183,7 @@ impl Purgatory {
 
     /// The operations that depend on a partition, oldest first.
     pub fn watching(&self, tp: &TopicPartition) -> Vec<OperationId> {
-        self.watchers.get(tp).map(|ids| ids.iter().copied().collect()).unwrap_or_default()
+        self.watchers.get(tp).cloned().unwrap_or_default()
     }
 
     pub fn get(&self, id: OperationId) -> Option<&Operation> {

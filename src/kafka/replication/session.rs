@@ -11,6 +11,7 @@ use kafka_protocol::messages::fetch_response::PartitionData;
 
 use super::purgatory::OperationId;
 use crate::kafka::fetch_session::{FetchMetadata, Wanted};
+use crate::kafka::partition_map::PartitionMap;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerEpoch, BrokerId, Offset, TopicId, TopicPartition};
 
@@ -45,7 +46,7 @@ pub struct FetchSession {
     pub last_fetch_at: Time,
     /// Requests of this session that wait for data.
     pub parked: Vec<OperationId>,
-    partitions: BTreeMap<PartitionKey, Cached>,
+    partitions: PartitionMap<PartitionKey, Cached>,
     /// Those that are not quiet, in the order of the session.
     loud: BTreeMap<u64, PartitionKey>,
     next_place: u64,
@@ -60,7 +61,7 @@ impl FetchSession {
             epoch: FetchMetadata::next_epoch(FetchMetadata::INITIAL_EPOCH),
             last_fetch_at: fetched_at,
             parked: Vec::new(),
-            partitions: BTreeMap::new(),
+            partitions: PartitionMap::new(),
             loud: BTreeMap::new(),
             next_place: 0,
         }

@@ -109,7 +109,7 @@ pub fn flags(
         }
     }
     for source in consumers.iter().filter(|source| source.health != Health::Dead) {
-        for (tp, owned) in source.client.subscription().owned() {
+        for (tp, owned) in source.client.subscription().owned().iter() {
             if let Some(position) = owned.position() {
                 let owner = Rc::from(source.client.spec().name.as_str());
                 let flag = Flag { kind: FlagKind::Position, offset: position.offset, owner };
