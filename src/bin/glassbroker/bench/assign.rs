@@ -86,7 +86,7 @@ pub fn run(out: &mut impl Write) -> Result<(), Failure> {
         let Row { what, members, partitions, min_ms, .. } = row;
         writeln!(
             out,
-            "{what:<37} {members:>7} {partitions:>10} {ms:>10.4} {min_ms:>10.3} {:>7.3}",
+            "{what:<37} {members:>7} {partitions:>10} {ms:>10.4} {min_ms:>10.3} {:>7.4}",
             ms / min_ms
         )?;
     }
@@ -163,14 +163,25 @@ impl Client {
         }
     }
 
-    fn assign(&self) -> Plan {
+    fn subscriptions(&self) -> Vec<Subscription> {
         let member = |(member, owned): (&MemberId, &Rc<[TopicPartition]>)| Subscription {
+            member: member.clone(),
+            instance_id: None,
+            topics: self.topics.clone(),
             owned: owned.clone(),
             generation: self.generation,
-            ..Subscription::new(member.clone(), self.topics.clone())
+            rack: None,
+            user_data: None,
         };
-        let members: Vec<Subscription> = self.members.iter().zip(&self.owned).map(member).collect();
-        self.assignor.assign(&members, &self.shapes).expect("no member claims what is not there")
+        self.members.iter().zip(&self.owned).map(member).collect()
+    }
+
+    fn assign(&self) -> Plan {
+        self.plan(&self.subscriptions())
+    }
+
+    fn plan(&self, members: &[Subscription]) -> Plan {
+        self.assignor.assign(members, &self.shapes).expect("no member claims what is not there")
     }
 
     /// The group in its next generation, without as many of its members.
@@ -270,5 +281,23 @@ mod tests {
         assert!(assigned.iter().all(|assigned| assigned.len() == 100));
         let kept = assigned.iter().zip(&joined.targets).filter(|(new, old)| new.is_same(old));
         assert_eq!(kept.count(), 1899, "of 1,999 members 100 had one too many");
+    }
+
+    /// The same where every other member leaves a topic out; one that joins gets its share of what the others had.
+    #[test]
+    fn a_group_of_2000_members_with_different_subscriptions_is_assigned_evenly() {
+        let sizes = Sizes { members: 2000, topics: 2000, partitions_a_topic: 100 };
+        let client = Client::new(&sizes, ClientAssignor::Sticky);
+        let mut members = client.subscriptions();
+        let fewer: Rc<[Topic]> = client.topics[1..].into();
+        members.iter_mut().step_by(2).for_each(|member| member.topics = fewer.clone());
+        let mut plan = client.plan(&members[1..]);
+        let evenly = |plan: &Plan, sizes: [usize; 2]| plan.values().all(|tps| sizes.contains(&tps.len()));
+        assert!(evenly(&plan, [100, 101]));
+        for member in &mut members {
+            let owned = plan.remove(&member.member).unwrap_or_default();
+            member.user_data = client.assignor.user_data(Some(&owned), Generation(1));
+        }
+        assert!(evenly(&client.plan(&members), [100, 100]));
     }
 }

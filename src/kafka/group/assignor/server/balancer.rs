@@ -41,11 +41,6 @@ impl Balancer {
         i64::from(sizes[self.members[place] as usize])
     }
 
-    /// How much more the most loaded has than the least loaded, before anything was moved.
-    pub(super) fn imbalance(&self, sizes: &[u32]) -> i64 {
-        self.load(self.members.len() - 1, sizes) - self.load(0, sizes)
-    }
-
     pub(super) fn next_least_loaded(&mut self, sizes: &[u32]) -> u32 {
         if self.next_least >= self.least_end {
             self.least_load += 1;

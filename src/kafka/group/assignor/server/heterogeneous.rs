@@ -133,10 +133,12 @@ impl<'a> Builder<'a> {
 
     /// Moves partitions of a topic from its most to its least loaded subscribers; whether any was moved.
     fn balance_topic(&mut self, topic: u32) -> bool {
-        let mut balancer = Balancer::new(&self.subscribers[topic as usize], &self.sizes);
-        if balancer.imbalance(&self.sizes) <= 1 {
+        let subscribers = &self.subscribers[topic as usize];
+        let sizes = subscribers.iter().map(|member| self.sizes[*member as usize]);
+        if sizes.clone().max() <= sizes.min().map(|least| least + 1) {
             return false;
         }
+        let mut balancer = Balancer::new(subscribers, &self.sizes);
         let mut owned = self.owned_by_member(topic);
         let mut moved = false;
         while !balancer.is_balanced() {
@@ -183,8 +185,10 @@ impl<'a> Builder<'a> {
             }
         }
         let members = self.spec.members.iter().zip(self.changed).zip(pairs);
-        let finish = |((member, changed), pairs): ((&super::MemberSpec<'_>, bool), _)| match changed {
-            true => Building::of_pairs(pairs, self.spec.topics),
+        let mut building = Building::default();
+        let finish = |((member, changed), mut pairs): ((&super::MemberSpec<'_>, bool), Vec<_>)| match changed
+        {
+            true => building.of_pairs(&mut pairs, self.spec.topics),
             false => member.target.clone(),
         };
         members.map(finish).collect()

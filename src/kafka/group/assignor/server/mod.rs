@@ -66,7 +66,7 @@ impl Assigned {
     }
 }
 
-/// An [`Assigned`] that is being written.
+/// An [`Assigned`] that is being written, one after the other in the same memory.
 #[derive(Default)]
 struct Building {
     topics: Vec<(TopicId, u32)>,
@@ -82,19 +82,23 @@ impl Building {
         }
     }
 
-    fn finish(self) -> Assigned {
-        Assigned { topics: self.topics.into(), partitions: self.partitions.into() }
+    /// What was written, and begins anew.
+    fn finish(&mut self) -> Assigned {
+        let assigned =
+            Assigned { topics: self.topics.as_slice().into(), partitions: self.partitions.as_slice().into() };
+        self.topics.clear();
+        self.partitions.clear();
+        assigned
     }
 
     /// From (topic's place, partition) in any order.
-    fn of_pairs(mut pairs: Vec<(u32, i32)>, topics: &[(TopicId, i32)]) -> Assigned {
+    fn of_pairs(&mut self, pairs: &mut [(u32, i32)], topics: &[(TopicId, i32)]) -> Assigned {
         pairs.sort_unstable();
-        let mut assigned = Building { topics: Vec::new(), partitions: Vec::with_capacity(pairs.len()) };
         for of_topic in pairs.chunk_by(|a, b| a.0 == b.0) {
-            assigned.partitions.extend(of_topic.iter().map(|(_, partition)| *partition));
-            assigned.end_topic(topics[of_topic[0].0 as usize].0);
+            self.partitions.extend(of_topic.iter().map(|(_, partition)| *partition));
+            self.end_topic(topics[of_topic[0].0 as usize].0);
         }
-        assigned.finish()
+        self.finish()
     }
 }
 

@@ -35,11 +35,11 @@ pub(super) fn assign(spec: &GroupSpec<'_>) -> Vec<Assigned> {
     let mut assigned = vec![Assigned::default(); spec.members.len()];
     // In a homogeneous group a member that gets nothing of any topic is the last that gets anything.
     let mut left: i64 = topics.iter().map(|topic| i64::from(topic.partitions)).sum();
+    let mut building = Building::default();
     for place in order {
         if left == 0 {
             break;
         }
-        let mut building = Building::default();
         for topic in spec.members[place as usize].topics {
             building.partitions.extend(topics[*topic as usize].cut());
             building.end_topic(spec.topics[*topic as usize].0);

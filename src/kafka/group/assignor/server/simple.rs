@@ -57,7 +57,8 @@ fn finish(
     new: Vec<Vec<Pair>>,
     stays: impl Fn(TopicId) -> bool,
 ) -> Vec<Assigned> {
-    let finish = |((member, old), new): ((&super::MemberSpec<'_>, &Vec<Pair>), Vec<Pair>)| {
+    let mut building = Building::default();
+    let finish = |((member, old), mut new): ((&super::MemberSpec<'_>, &Vec<Pair>), Vec<Pair>)| {
         let set = |pairs: &[Pair]| pairs.iter().copied().collect::<BTreeSet<_>>();
         let staying = member.target.iter().filter(|(topic, _)| stays(*topic));
         let staying: Vec<_> = staying.map(|(topic, partitions)| (topic, partitions.to_vec())).collect();
@@ -65,7 +66,7 @@ fn finish(
         if kept == member.target.len() && set(old) == set(&new) {
             return member.target.clone();
         }
-        let changed = Building::of_pairs(new, spec.topics);
+        let changed = building.of_pairs(&mut new, spec.topics);
         let changed = changed.iter().map(|(topic, partitions)| (topic, partitions.to_vec()));
         Assigned::new(staying.into_iter().chain(changed))
     };

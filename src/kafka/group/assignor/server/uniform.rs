@@ -16,11 +16,19 @@ pub(super) fn assign(spec: &GroupSpec<'_>) -> Vec<Assigned> {
     }
     let mut builder = Builder::new(spec);
     let walk = spec.members.iter().map(|member| builder.keep(member.target)).collect::<Vec<_>>();
-    let mut next = 0;
+    let (mut next, mut pairs, mut building) = (0, Vec::new(), Building::default());
     let deal = |(kept, room): (Kept, u32)| {
         let begin = next;
         next = builder.unassigned.len().min(begin + room as usize);
-        builder.finish(kept, begin, next)
+        match kept {
+            Kept::All(target) if begin == next => return target,
+            Kept::All(target) => builder.pairs(&target, usize::MAX, &mut pairs),
+            Kept::Some(kept) => pairs.extend(kept),
+        }
+        pairs.extend_from_slice(&builder.unassigned[begin..next]);
+        let assigned = building.of_pairs(&mut pairs, spec.topics);
+        pairs.clear();
+        assigned
     };
     let assigned = walk.into_iter().map(deal).collect();
     assert!(next == builder.unassigned.len(), "a partition is in two members' targets");
@@ -34,8 +42,7 @@ enum Kept {
     Some(Vec<Pair>),
 }
 
-struct Builder<'a> {
-    topics: &'a [(TopicId, i32)],
+struct Builder {
     places: Places<TopicId>,
     subscribed: Vec<bool>,
     /// What is dealt out, in this order.
@@ -47,8 +54,8 @@ struct Builder<'a> {
     members_left: u32,
 }
 
-impl<'a> Builder<'a> {
-    fn new(spec: &GroupSpec<'a>) -> Builder<'a> {
+impl Builder {
+    fn new(spec: &GroupSpec<'_>) -> Builder {
         let mut subscribed = vec![false; spec.topics.len()];
         spec.members[0].topics.iter().for_each(|topic| subscribed[*topic as usize] = true);
         let (mut unassigned, mut total) = (Vec::new(), 0);
@@ -60,7 +67,6 @@ impl<'a> Builder<'a> {
         }
         let members = spec.members.len() as u32;
         Builder {
-            topics: spec.topics,
             places: spec.places(),
             subscribed,
             unassigned,
@@ -87,7 +93,9 @@ impl<'a> Builder<'a> {
             };
             room -= fits as u32;
             if fits < partitions.len() && kept.is_none() {
-                kept = Some(self.pairs(target, number));
+                let mut pairs = Vec::with_capacity(target.len());
+                self.pairs(target, number, &mut pairs);
+                kept = Some(pairs);
             }
             let Some(place) = place else { continue };
             if let Some(kept) = &mut kept {
@@ -104,23 +112,11 @@ impl<'a> Builder<'a> {
         (kept.map_or_else(|| Kept::All(target.clone()), Kept::Some), room)
     }
 
-    /// The first `topics` topics of a target, all of which are subscribed to.
-    fn pairs(&self, target: &Assigned, topics: usize) -> Vec<Pair> {
-        let of_topic = |(topic, partitions): (TopicId, &'_ [i32])| {
+    /// Adds the first `topics` topics of a target, all of which are subscribed to.
+    fn pairs(&self, target: &Assigned, topics: usize, pairs: &mut Vec<Pair>) {
+        for (topic, partitions) in target.iter().take(topics) {
             let place = self.places.find(&topic);
-            partitions.iter().filter_map(move |p| place.map(|place| (place, *p))).collect::<Vec<_>>()
-        };
-        target.iter().take(topics).flat_map(of_topic).collect()
-    }
-
-    /// What a member has in the end: what it keeps and the unassigned ones from `begin` to `end`.
-    fn finish(&self, kept: Kept, begin: usize, end: usize) -> Assigned {
-        let mut pairs = match kept {
-            Kept::All(target) if begin == end => return target,
-            Kept::All(target) => self.pairs(&target, usize::MAX),
-            Kept::Some(pairs) => pairs,
-        };
-        pairs.extend_from_slice(&self.unassigned[begin..end]);
-        Building::of_pairs(pairs, self.topics)
+            pairs.extend(place.into_iter().flat_map(|place| partitions.iter().map(move |p| (place, *p))));
+        }
     }
 }
