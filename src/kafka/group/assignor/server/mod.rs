@@ -19,7 +19,7 @@ use std::rc::Rc;
 use super::places::Places;
 use crate::kafka::types::{MemberId, TopicId};
 
-pub use simple::assign as simple;
+pub use simple::{Assignable, assign as simple};
 pub use taken::Taken;
 
 /// The partitions of one member. A clone shares them.

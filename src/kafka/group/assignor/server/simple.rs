@@ -14,8 +14,11 @@ use crate::kafka::types::TopicId;
 /// A topic's place in the spec and a partition.
 type Pair = (u32, i32);
 
-/// Each member's new target, in the order of the members.
-pub fn assign(spec: &GroupSpec<'_>) -> Vec<Assigned> {
+/// Says whether a partition may be assigned: one whose state the share coordinator has initialised.
+pub type Assignable<'a> = &'a dyn Fn(&TopicId, i32) -> bool;
+
+/// Each member's new target, in the order of the members. What is not assignable is given to nobody anew.
+pub fn assign(spec: &GroupSpec<'_>, assignable: Assignable<'_>) -> Vec<Assigned> {
     if spec.members.is_empty() {
         return Vec::new();
     }
@@ -23,7 +26,7 @@ pub fn assign(spec: &GroupSpec<'_>) -> Vec<Assigned> {
     let old = old_pairs(spec);
     if spec.homogeneous {
         let topics = spec.members[0].topics;
-        return finish(spec, &old, Spread::new(spec, topics, &everyone, &old).run(), |_| false);
+        return finish(spec, &old, Spread::new(spec, assignable, topics, &everyone, &old).run(), |_| false);
     }
     let mut new = vec![Vec::new(); spec.members.len()];
     for topic in 0..spec.topics.len() as u32 {
@@ -32,7 +35,9 @@ pub fn assign(spec: &GroupSpec<'_>) -> Vec<Assigned> {
         if members.is_empty() {
             continue;
         }
-        for (all, of_topic) in new.iter_mut().zip(Spread::new(spec, &[topic], &members, &old).run()) {
+        for (all, of_topic) in
+            new.iter_mut().zip(Spread::new(spec, assignable, &[topic], &members, &old).run())
+        {
             all.extend(of_topic);
         }
     }
@@ -85,8 +90,17 @@ struct Spread<'a> {
 }
 
 impl<'a> Spread<'a> {
-    fn new(spec: &GroupSpec<'_>, topics: &[u32], members: &'a [u32], old: &[Vec<Pair>]) -> Spread<'a> {
-        let partitions = |topic: u32| (0..spec.topics[topic as usize].1).map(move |p| (topic, p));
+    fn new(
+        spec: &GroupSpec<'_>,
+        assignable: Assignable<'_>,
+        topics: &[u32],
+        members: &'a [u32],
+        old: &[Vec<Pair>],
+    ) -> Spread<'a> {
+        let partitions = |place: u32| {
+            let (topic, count) = &spec.topics[place as usize];
+            (0..*count).filter(|partition| assignable(topic, *partition)).map(move |p| (place, p))
+        };
         let mut by_partition: BTreeMap<Pair, BTreeSet<u32>> =
             topics.iter().copied().flat_map(partitions).map(|pair| (pair, BTreeSet::new())).collect();
         let sharing = match by_partition.len() {
@@ -100,7 +114,7 @@ impl<'a> Spread<'a> {
         }
         let mut by_member = vec![Vec::new(); spec.members.len()];
         for (member, pairs) in (0..).zip(old) {
-            for pair in pairs.iter().filter(|(topic, _)| topics.contains(topic)) {
+            for pair in pairs.iter().filter(|(topic, _)| topics.binary_search(topic).is_ok()) {
                 by_partition.entry(*pair).or_default().insert(member);
                 by_member[member as usize].push(*pair);
             }

@@ -60,6 +60,10 @@ fn uniform(spec: &GroupSpec<'_>) -> Vec<Assigned> {
     ServerAssignor::Uniform.assign(spec)
 }
 
+fn spread(spec: &GroupSpec<'_>) -> Vec<Assigned> {
+    simple(spec, &|_, _| true)
+}
+
 fn range(spec: &GroupSpec<'_>) -> Vec<Assigned> {
     ServerAssignor::Range.assign(spec)
 }
@@ -134,17 +138,24 @@ fn uniform_balances_the_subscribers_of_one_topic_after_the_other_r_cg8_24() {
 #[test]
 fn simple_gives_a_partition_to_several_where_there_are_more_members_r_share_2() {
     let all: &[u32] = &[0];
-    check(simple, &[(all, ""), (all, ""), (all, ""), (all, "")], &[2], &["0:0", "0:0", "0:1", "0:1"]);
-    check(simple, &[(all, "0:0 1 2 3"), (all, "")], &[4], &["0:2 3", "0:0 1"]);
-    check(simple, &[(all, "0:0"), (all, "0:1")], &[2], &["0:0", "0:1"]);
-    check(simple, &[], &[], &[]);
+    check(spread, &[(all, ""), (all, ""), (all, ""), (all, "")], &[2], &["0:0", "0:0", "0:1", "0:1"]);
+    check(spread, &[(all, "0:0 1 2 3"), (all, "")], &[4], &["0:2 3", "0:0 1"]);
+    check(spread, &[(all, "0:0"), (all, "0:1")], &[2], &["0:0", "0:1"]);
+    check(spread, &[], &[], &[]);
 }
 
 #[test]
 fn simple_spreads_each_topic_by_itself_where_subscriptions_differ_r_share_2() {
-    check(simple, &[(&[0], ""), (&[0, 1], ""), (&[1], "")], &[2, 1], &["0:0", "0:1;1:0", "1:0"]);
+    check(spread, &[(&[0], ""), (&[0, 1], ""), (&[1], "")], &[2, 1], &["0:0", "0:1;1:0", "1:0"]);
     // A topic that nobody subscribes to is not looked at.
-    check(simple, &[(&[0], "9:4"), (&[1], "")], &[1, 1], &["9:4;0:0", "1:0"]);
+    check(spread, &[(&[0], "9:4"), (&[1], "")], &[1, 1], &["9:4;0:0", "1:0"]);
+}
+
+#[test]
+fn simple_gives_nobody_what_has_no_state_yet_r_share_2() {
+    let even = |spec: &GroupSpec<'_>| simple(spec, &|_, partition| partition % 2 == 0);
+    check(even, &[(&[0], ""), (&[0], "")], &[4], &["0:0", "0:2"]);
+    check(even, &[(&[0], ""), (&[1], "")], &[2, 3], &["0:0", "1:0 2"]);
 }
 
 #[test]
