@@ -9,7 +9,10 @@ use super::world::{ADMIN, Entry, World};
 use crate::client::admin::Operation;
 use crate::client::consumer::Consumer;
 use crate::client::producer::Producer;
-use crate::kafka::config::{TOPIC_NOT_MODELLED, broker_key, has_effect_on_brokers};
+use crate::kafka::config::{
+    TOPIC_NOT_MODELLED, UpdateMode, broker_key, has_effect_on_brokers, listener_key, needs_listener,
+    update_mode,
+};
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::{Act, Event};
@@ -57,9 +60,9 @@ impl World {
             Command::Crash(name) => self.check_alive(&Target::Client(name.clone()), "has ended"),
             Command::CreateTopic { config, .. } => config.keys().try_for_each(|key| check_has_effect(key)),
             Command::SetTopicConfig { key, .. } => check_has_effect(key),
-            Command::SetBrokerConfig { broker, key, .. } => {
+            Command::SetBrokerConfig { broker, key, value } => {
                 broker.map_or(Ok(()), |broker| self.find(&Target::Broker(broker)).map(|_| ()))?;
-                check_broker_config(key)
+                check_broker_config(*broker, key, value.is_some())
             }
             Command::Describe(Resource::Broker(Some(broker))) => {
                 self.find(&Target::Broker(*broker)).map(|_| ())
@@ -432,12 +435,23 @@ fn check_has_effect(key: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Kafka's brokers keep a config that nobody knows, for plugins that might. Here it would only be a typing error.
-fn check_broker_config(key: &str) -> Result<(), Refusal> {
-    match broker_key(key) {
-        Some(_) if has_effect_on_brokers(key) => Ok(()),
-        Some(_) => Err(refuse(format!("{key} is a config of Kafka that has no effect here yet"))),
-        None => Err(refuse(format!("{key} is no broker config that is known here"))),
+/// Kafka's brokers keep a config that nobody knows, for plugins that might. Here it would only be a typing error. One
+/// that Kafka's brokers refuse reaches them, so that they say why; one that they would take in vain does not.
+fn check_broker_config(broker: Option<BrokerId>, key: &str, sets: bool) -> Result<(), Refusal> {
+    if has_effect_on_brokers(key) {
+        return Ok(());
+    }
+    if broker_key(key).or(listener_key(key)).is_none() {
+        return Err(refuse(format!("{key} is no broker config of Kafka 4.3")));
+    }
+    let refused_there = match update_mode(key) {
+        UpdateMode::ReadOnly => true,
+        UpdateMode::PerBroker => broker.is_none() || needs_listener(key),
+        UpdateMode::ClusterWide => false,
+    };
+    match sets && refused_there {
+        true => Ok(()),
+        false => Err(refuse(format!("{key} is a config of Kafka that has no effect here yet"))),
     }
 }
 

@@ -93,8 +93,21 @@ fn what_a_broker_reads_only_when_it_starts_is_refused_while_it_runs() {
         c.try_give(command).expect_err("it has no effect here").reason
     };
     assert!(refused(&mut c, "num.io.threads", 1).contains("has no effect here yet"));
-    assert!(refused(&mut c, "message.max.byte", 1).contains("is no broker config that is known here"));
+    assert!(refused(&mut c, "message.max.byte", 1).contains("is no broker config of Kafka 4.3"));
     assert!(refused(&mut c, "message.max.bytes", 9).contains("there is no broker 9"));
+    assert!(refused(&mut c, "listener.name.external.ssl.key.password", 1).contains("has no effect here yet"));
+    assert!(
+        refused(&mut c, "listener.name.external.no.such", 1).contains("is no broker config of Kafka 4.3")
+    );
+    check_refused(&mut c, (Some(1), "node.id", Some("7")), invalid, read_only);
+    check_refused(&mut c, (None, "quota.window.num", Some("7")), invalid, read_only);
+    check_refused(
+        &mut c,
+        (None, "listeners", Some("PLAINTEXT://:1")),
+        invalid,
+        "broker id must be specified",
+    );
+    check_refused(&mut c, (Some(1), "ssl.keystore.type", Some("JKS")), invalid, "only per-listener");
     assert_eq!(c.world.newest_image().expect("an image").broker_configs.len(), 0, "nothing is half done");
 }
 

@@ -114,3 +114,21 @@ fn a_consumer_that_may_has_its_topic_created_r_cons_14() {
     c.send("p", 3);
     c.until("it reads", 20_000, |c| polled(c, "c1") == 3);
 }
+
+#[test]
+fn an_empty_groups_offsets_are_kept_for_offsets_retention_minutes() {
+    let broker_config =
+        config(&[("offsets.retention.minutes", "1"), ("offsets.retention.check.interval.ms", "10000")]);
+    let mut c =
+        cluster_with(3, WorldConfig { broker_config, ..WorldConfig::default() }).topic("t", 1, 3, &[]);
+    c.producer("p", "t", "100/s", &[]);
+    c.send("p", 3);
+    c.consumer("c1", "g", &["t"], &["poll", "commit"], EARLIEST);
+    c.until("it has read all three", 20_000, |c| polled(c, "c1") == 3);
+    c.run_ms(2_000);
+    c.give(Command::Close(ClientName::new("c1")));
+    let expired = |c: &Cluster| c.events().any(|event| matches!(event, Event::OffsetExpired { .. }));
+    c.run_ms(55_000);
+    assert!(!expired(&c), "{}", c.report());
+    c.until("the offset is forgotten", 20_000, expired);
+}

@@ -23,8 +23,8 @@ use kafka_protocol::protocol::StrBytes;
 use super::process::Broker;
 use super::timer::BrokerTimer;
 use crate::kafka::config::{
-    Key, LOG_KEYS, NULL, UpdateMode, broker_key, broker_keys, check_dynamic, synonyms_of, topic_key,
-    update_mode,
+    Key, Kind, LOG_KEYS, Layers, NULL, UpdateMode, broker_key, broker_keys, check_dynamic, listener_key,
+    synonyms_of, topic_key, update_mode,
 };
 use crate::kafka::controller::configs::{self, BROKER, ConfigSource, Op, Resource, TOPIC};
 use crate::kafka::controller::topics::Refused;
@@ -124,7 +124,10 @@ impl Broker {
             };
             wanted.insert(key.to_string(), after);
         }
-        check_dynamic(&wanted, target.is_none(), &self.static_config).map_err(invalid)
+        let none = BTreeMap::new();
+        let own = self.image.broker_configs.get(&self.id).unwrap_or(&none);
+        let has = Layers { file: &self.static_config, cluster: &self.image.cluster_config, own };
+        check_dynamic(&wanted, target.is_none(), has).map_err(invalid)
     }
 
     /// The broker that a resource's name means: this one, or with an empty name the default of all.
@@ -199,7 +202,7 @@ impl Broker {
                 Some((name, value, _)) => to_topic(name, value),
                 None => key.default.to_string(),
             };
-            Entry { key: key.name.to_string(), value, read_only: false, kind: key.kind.code(), synonyms }
+            Entry { key: key.name.to_string(), value, read_only: false, kind: Some(key.kind), synonyms }
         };
         Ok(names.map(entry).collect())
     }
@@ -215,7 +218,7 @@ impl Broker {
         synonyms.drain(..first);
         let value = synonyms.first().map_or(key.default, |(_, value, _)| value.as_str()).to_string();
         let read_only = update_mode(key.name) == UpdateMode::ReadOnly;
-        Entry { key: key.name.to_string(), value, read_only, kind: key.kind.code(), synonyms }
+        Entry { key: key.name.to_string(), value, read_only, kind: Some(key.kind), synonyms }
     }
 
     /// What stands as the default of all brokers.
@@ -223,8 +226,8 @@ impl Broker {
         let entry = |(name, value): (&String, &String)| Entry {
             key: name.clone(),
             value: value.clone(),
-            read_only: update_mode(name) == UpdateMode::ReadOnly,
-            kind: broker_key(name).map_or(0, |key| key.kind.code()),
+            read_only: broker_key(name).is_none() || update_mode(name) == UpdateMode::ReadOnly,
+            kind: broker_key(name).or(listener_key(name)).map(|key| key.kind),
             synonyms: vec![(name.clone(), value.clone(), ConfigSource::DynamicDefault)],
         };
         self.image.cluster_config.iter().map(entry).collect()
@@ -267,7 +270,8 @@ struct Entry {
     key: String,
     value: String,
     read_only: bool,
-    kind: i8,
+    /// `None`: nobody knows it.
+    kind: Option<Kind>,
     /// Everything that has a say, the one that counts first.
     synonyms: Vec<(String, String, ConfigSource)>,
 }
@@ -275,20 +279,24 @@ struct Entry {
 impl Entry {
     fn result(self, with_synonyms: bool) -> DescribeConfigsResourceResult {
         let text = |text: &str| StrBytes::from_string(text.to_owned());
+        // What might be a secret is not told (`KafkaConfig.maybeSensitive`).
+        let sensitive = self.kind.is_none_or(|kind| kind == Kind::Password);
+        let told = |value: &str| Some(text(value)).filter(|_| !sensitive && value != NULL);
         let source = self.synonyms.first().map_or(ConfigSource::Default, |(_, _, source)| *source);
         let synonyms = self.synonyms.iter().filter(|_| with_synonyms).map(|(name, value, source)| {
             DescribeConfigsSynonym::default()
                 .with_name(text(name))
-                .with_value(Some(text(value)))
+                .with_value(told(value))
                 .with_source(source.code())
         });
         DescribeConfigsResourceResult::default()
             .with_name(text(&self.key))
-            .with_value(Some(text(&self.value)).filter(|_| self.value != NULL))
+            .with_value(told(&self.value))
+            .with_is_sensitive(sensitive)
             .with_read_only(self.read_only)
             .with_config_source(source.code())
             .with_synonyms(synonyms.collect())
-            .with_config_type(self.kind)
+            .with_config_type(self.kind.map_or(0, Kind::code))
             .with_documentation(None)
     }
 }
@@ -391,6 +399,13 @@ mod tests {
         let broker = broker(&[("log.roll.hours", "5")], &[]);
         let expected = "segment.ms=18000000 4 [log.roll.hours=5 4, log.roll.hours=168 5]";
         check(&broker, (TOPIC, "t"), "segment.ms", expected);
+    }
+
+    #[test]
+    fn what_might_be_a_secret_is_not_told() {
+        let broker = broker(&[], &[("", "nobodys.config", "x"), ("", "message.max.bytes", "5")]);
+        check(&broker, (BROKER, ""), "nobodys.config", "nobodys.config=null 3 [nobodys.config=null 3]");
+        check(&broker, (BROKER, ""), "message.max.bytes", "message.max.bytes=5 3 [message.max.bytes=5 3]");
     }
 
     #[test]

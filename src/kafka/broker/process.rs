@@ -89,6 +89,8 @@ impl Broker {
             offsets_topic_num_partitions: config.offsets_topic_num_partitions,
             offset_metadata_max_bytes: config.offset_metadata_max_bytes,
             offsets_commit_timeout_ms: config.offsets_commit_timeout_ms,
+            offsets_retention_ms: config.offsets_retention_ms,
+            offsets_retention_check_interval_ms: config.offsets_retention_check_interval_ms,
             ..GroupConfig::default()
         };
         // As NodeToControllerChannelManager: one request at a time.

@@ -5,8 +5,18 @@ use std::collections::BTreeMap;
 
 use super::broker_keys::{broker_key, broker_keys, has_effect_on_brokers, without_effect};
 use super::{
-    ConfigError, Key, LOG_KEYS, UpdateMode, Values, check_value, synonyms_of, topic_key, update_mode,
+    ConfigError, Key, LOG_KEYS, UpdateMode, Values, check_value, listener_key, synonyms_of, topic_key,
+    update_mode,
 };
+
+/// Configs of single servers that follow from which brokers and controllers there are, with what says it.
+const SAID_ELSEWHERE: &[(&str, &str)] = &[
+    ("broker.id", "a broker's id is said where the broker is"),
+    ("broker.rack", "a broker's rack is said where the broker is"),
+    ("controller.quorum.voters", "the controllers that there are vote"),
+    ("node.id", "a node's id is said where the node is"),
+    ("process.roles", "a node is a broker or a controller, as it is called"),
+];
 
 /// `controller.quorum.*` (`QuorumConfig`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +80,8 @@ pub struct BrokerConfig {
     pub num_partitions: i32,
     pub offset_metadata_max_bytes: i32,
     pub offsets_commit_timeout_ms: i64,
+    pub offsets_retention_check_interval_ms: i64,
+    pub offsets_retention_ms: i64,
     pub offsets_topic_num_partitions: i32,
     pub offsets_topic_replication_factor: i16,
     pub producer_id_expiration_check_interval_ms: i64,
@@ -93,7 +105,13 @@ impl BrokerConfig {
     ///
     /// A name that Kafka does not know or that has no effect here, and what `KafkaConfig` refuses.
     pub fn read(given: &BTreeMap<String, String>) -> Result<BrokerConfig, ConfigError> {
-        let not_modelled: Vec<&str> = without_effect().map(|key| key.name).collect();
+        for (name, value) in given {
+            if let Some((_, place)) = SAID_ELSEWHERE.iter().find(|(known, _)| known == name) {
+                return Err(ConfigError::new(name, value, *place));
+            }
+        }
+        let of_listeners = given.keys().map(String::as_str).filter(|name| listener_key(name).is_some());
+        let not_modelled: Vec<&str> = without_effect().map(|key| key.name).chain(of_listeners).collect();
         let keys: Vec<Key> = broker_keys().collect();
         let v = Values::read(&[&keys], &not_modelled, given)?;
         let config = BrokerConfig::typed(&v, given)?;
@@ -233,6 +251,8 @@ impl BrokerConfig {
             num_partitions: v.int("num.partitions"),
             offset_metadata_max_bytes: v.int("offset.metadata.max.bytes"),
             offsets_commit_timeout_ms: v.integer("offsets.commit.timeout.ms"),
+            offsets_retention_check_interval_ms: v.integer("offsets.retention.check.interval.ms"),
+            offsets_retention_ms: v.integer("offsets.retention.minutes") * 60_000,
             offsets_topic_num_partitions: v.int("offsets.topic.num.partitions"),
             offsets_topic_replication_factor: v.int("offsets.topic.replication.factor") as i16,
             producer_id_expiration_check_interval_ms: v.integer("producer.id.expiration.check.interval.ms"),
@@ -287,6 +307,7 @@ mod tests {
         assert_eq!((config.heartbeat_interval_ms, config.session_timeout_ms), (2000, 9000), "R-REPL-52");
         assert_eq!(config.replica_lag_time_max_ms, 30_000, "R-REPL-19");
         assert_eq!(config.offsets_topic_num_partitions, 50, "R-GRP-1");
+        assert_eq!(config.offsets_retention_ms, 7 * 24 * 3_600_000);
     }
 
     #[test]
@@ -294,7 +315,13 @@ mod tests {
         let read = |key: &str| BrokerConfig::read(&BTreeMap::from([(key.to_string(), "1".to_string())]));
         assert_eq!(read("no.such.key").expect_err("unknown").reason, "Unknown configuration");
         assert_eq!(read("num.io.threads").expect_err("known").reason, "not modelled yet");
+        assert_eq!(read("listener.name.x.ssl.key.password").expect_err("known").reason, "not modelled yet");
+        assert_eq!(read("listener.name.x.y").expect_err("unknown").reason, "Unknown configuration");
         assert!(read("message.max.bytes").is_ok());
+        for (name, place) in SAID_ELSEWHERE {
+            assert!(broker_key(name).is_some(), "{name}");
+            assert_eq!(read(name).expect_err("said elsewhere").reason, *place);
+        }
     }
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

@@ -1,6 +1,8 @@
 //! The table of broker and controller configs (`ReplicationConfigs`, `KRaftConfigs`, `QuorumConfig`,
 //! `GroupCoordinatorConfig`, `ServerConfigs`).
 //!
+//! Where Kafka sets no least value but none smaller makes sense (a timeout of 0), there is one here.
+//!
 //! **Invariant:** a name stands in one table only.
 
 use super::not_modelled::BROKER_NOT_MODELLED;
@@ -225,6 +227,18 @@ const BROKER_KEYS: &[Key] = &[
         doc: "How long a group's write may wait for its replicas.",
     },
     Key {
+        name: "offsets.retention.check.interval.ms",
+        default: "600000",
+        kind: Kind::long_from(1),
+        doc: "How often a coordinator looks for committed offsets that are to be forgotten.",
+    },
+    Key {
+        name: "offsets.retention.minutes",
+        default: "10080",
+        kind: Kind::int_from(1),
+        doc: "How long after its last member left the offsets of a group are kept.",
+    },
+    Key {
         name: "offsets.topic.num.partitions",
         default: "50",
         kind: Kind::int_from(1),
@@ -319,8 +333,12 @@ pub fn broker_keys() -> impl Iterator<Item = Key> {
 /// The broker config of this name, whether it has an effect here or not.
 pub fn broker_key(name: &str) -> Option<Key> {
     let logs = LOG_KEYS.iter().map(|log_key| log_key.key);
-    let all = BROKER_KEYS.iter().chain(BROKER_NOT_MODELLED).copied().chain(logs);
+    let all = BROKER_KEYS.iter().chain(not_modelled()).copied().chain(logs);
     all.into_iter().find(|key| key.name == name)
+}
+
+fn not_modelled() -> impl Iterator<Item = &'static Key> {
+    BROKER_NOT_MODELLED.iter().copied().flatten()
 }
 
 pub fn has_effect_on_brokers(name: &str) -> bool {
@@ -330,7 +348,7 @@ pub fn has_effect_on_brokers(name: &str) -> bool {
 /// The configs of Kafka's brokers that have no effect here.
 pub(super) fn without_effect() -> impl Iterator<Item = Key> {
     let logs = LOG_KEYS.iter().filter(|log_key| !log_key.has_effect()).map(|log_key| log_key.key);
-    BROKER_NOT_MODELLED.iter().copied().chain(logs)
+    not_modelled().copied().chain(logs)
 }
 
 #[cfg(test)]
@@ -340,11 +358,12 @@ mod tests {
 
     #[test]
     fn no_name_stands_in_two_tables() {
-        let mut names: Vec<&str> =
-            BROKER_KEYS.iter().chain(BROKER_NOT_MODELLED).map(|key| key.name).collect();
+        let mut names: Vec<&str> = BROKER_KEYS.iter().chain(not_modelled()).map(|key| key.name).collect();
         names.extend(LOG_KEYS.iter().map(|log_key| log_key.key.name));
         names.sort();
         assert!(names.windows(2).all(|pair| pair[0] < pair[1]), "{names:?}");
+        // All of `AbstractKafkaConfig.CONFIG_DEF` of 4.3.1, and the three quotas that a broker takes beside them.
+        assert_eq!(names.len(), 363);
         for name in names {
             let key = broker_key(name).expect("in a table");
             assert!(key.default == NULL || check_value(&key, key.default).is_ok(), "{name}");

@@ -13,16 +13,19 @@ mod broker_keys;
 mod decimal;
 mod dynamic;
 mod features;
+mod listener_keys;
 mod log_keys;
 mod not_modelled;
+mod reconfiguration;
 mod topic;
 
 use std::collections::BTreeMap;
 
 pub use broker::{BrokerConfig, MetadataLogConfig, QuorumConfig};
 pub use broker_keys::{broker_key, broker_keys, has_effect_on_brokers};
-pub use dynamic::{UpdateMode, check_dynamic, update_mode};
+pub use dynamic::{Layers, UpdateMode, check_dynamic, needs_listener, update_mode};
 pub use features::{FEATURE_KEYS, Features};
+pub use listener_keys::listener_key;
 pub use log_keys::{LOG_KEYS, LogKey, synonyms_of};
 pub use topic::{TOPIC_KEYS, TOPIC_NOT_MODELLED, TopicConfig, check_topic_config, topic_key};
 
@@ -50,13 +53,19 @@ pub enum Kind {
     OneOf(&'static [&'static str]),
     /// Names from a set, separated by commas, each at most once.
     ListOf(&'static [&'static str]),
-    /// Any names, separated by commas.
+    /// Any names, separated by commas, each at most once.
     List,
+    /// Pairs `partition:broker`, separated by commas, or `*` for all replicas (`ThrottledReplicaListValidator`).
+    Replicas,
     /// A decimal number from 0 to 1.
     Ratio,
     /// A decimal number.
     Double,
     Text,
+    /// The name of a class of the server's.
+    Class,
+    /// A text that is never told.
+    Password,
 }
 
 impl Kind {
@@ -77,7 +86,7 @@ impl Kind {
 
     /// Whether a value may be extended (`AlterConfigOp.OpType` APPEND, SUBTRACT).
     pub fn is_list(self) -> bool {
-        matches!(self, Kind::ListOf(_) | Kind::List)
+        matches!(self, Kind::ListOf(_) | Kind::List | Kind::Replicas)
     }
 
     /// The code in DescribeConfigs (`DescribeConfigsResponse.ConfigType`).
@@ -89,7 +98,9 @@ impl Kind {
             Kind::Integer { max, .. } if max <= i64::from(i32::MAX) => 3,
             Kind::Integer { .. } => 5,
             Kind::Ratio | Kind::Double => 6,
-            Kind::ListOf(_) | Kind::List => 7,
+            Kind::ListOf(_) | Kind::List | Kind::Replicas => 7,
+            Kind::Class => 8,
+            Kind::Password => 9,
         }
     }
 }
@@ -222,13 +233,25 @@ fn parse(key: &Key, text: &str) -> Result<Value, ConfigError> {
             if let Some(name) = list.iter().find(|name| !names.contains(&name.as_str())) {
                 return refuse(format!("{name:?} is none of: {}", names.join(", ")));
             }
-            match (1..list.len()).any(|i| list[..i].contains(&list[i])) {
+            match has_duplicates(&list) {
                 true => refuse("values must not be duplicated".to_owned()),
                 false => Ok(Value::List(list)),
             }
         }
-        Kind::List => Ok(Value::List(split(text))),
-        Kind::Text => Ok(Value::Text(text.to_owned())),
+        Kind::List => match split(text) {
+            list if list.iter().any(String::is_empty) => refuse("values must not be empty".to_owned()),
+            list if has_duplicates(&list) => refuse("values must not be duplicated".to_owned()),
+            list => Ok(Value::List(list)),
+        },
+        Kind::Replicas => match split(text) {
+            list if text != "*" && !list.iter().all(|replica| is_replica(replica)) => refuse(format!(
+                "{} must be the literal '*' or a list of replicas in the following format: \
+                 [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+                key.name
+            )),
+            list => Ok(Value::List(list)),
+        },
+        Kind::Text | Kind::Class | Kind::Password => Ok(Value::Text(text.to_owned())),
         Kind::Ratio | Kind::Double => match decimal::millionths(text) {
             Some(value) if key.kind == Kind::Ratio && value < 0 => {
                 refuse("Value must be at least 0".to_owned())
@@ -240,6 +263,17 @@ fn parse(key: &Key, text: &str) -> Result<Value, ConfigError> {
             None => refuse("Not a number of type DOUBLE".to_owned()),
         },
     }
+}
+
+fn has_duplicates(list: &[String]) -> bool {
+    (1..list.len()).any(|i| list[..i].contains(&list[i]))
+}
+
+/// `partition:broker`, or nothing.
+fn is_replica(text: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.is_empty()
+        || text.split_once(':').is_some_and(|(partition, broker)| is_number(partition) && is_number(broker))
 }
 
 fn split(text: &str) -> Vec<String> {

@@ -150,8 +150,8 @@ pub const TOPIC_NOT_MODELLED: &[Key] = &[
     other("compression.lz4.level", "9", Kind::Integer { min: 1, max: 17 }),
     other("compression.zstd.level", "3", Kind::Integer { min: -131_072, max: 22 }),
     other("file.delete.delay.ms", "60000", Kind::long_from(0)),
-    other("follower.replication.throttled.replicas", "", Kind::List),
-    other("leader.replication.throttled.replicas", "", Kind::List),
+    other("follower.replication.throttled.replicas", "", Kind::Replicas),
+    other("leader.replication.throttled.replicas", "", Kind::Replicas),
     other("local.retention.bytes", "-2", Kind::long_from(-2)),
     other("local.retention.ms", "-2", Kind::long_from(-2)),
     other("preallocate", "false", Kind::Boolean),
@@ -296,6 +296,10 @@ mod tests {
         assert!(check(&[("min.cleanable.dirty.ratio", "0.01")]));
         assert!(!check(&[("min.cleanable.dirty.ratio", "1.1")]));
         assert!(!check(&[("min.compaction.lag.ms", "2"), ("max.compaction.lag.ms", "1")]));
+        assert!(check(&[("leader.replication.throttled.replicas", "0:1,1:2")]));
+        assert!(check(&[("leader.replication.throttled.replicas", "*")]));
+        assert!(!check(&[("leader.replication.throttled.replicas", "0:1,*")]));
+        assert!(!check(&[("leader.replication.throttled.replicas", "0-1")]));
     }
 
     #[test]
