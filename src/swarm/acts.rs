@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** an act depends on the seed and on what the world was when it was drawn, so that a seed is one run.
 
+use super::errands;
 use super::plan::{Plan, chance, pick};
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::random::Random;
@@ -21,6 +22,8 @@ pub enum Act {
 }
 
 const MINUTE_MS: i64 = 60_000;
+/// On a seed with errands, so many acts of a hundred are one.
+const ERRANDS: u64 = 25;
 
 /// The longest pause before the next act, in milliseconds.
 pub fn pause_ms(random: &mut Random) -> i64 {
@@ -30,6 +33,9 @@ pub fn pause_ms(random: &mut Random) -> i64 {
 
 /// Draws what happens to the world as it is.
 pub fn draw(random: &mut Random, plan: &Plan, world: &World) -> Act {
+    if !plan.errands.is_empty() && chance(random, ERRANDS) {
+        return Act::Give(errands::draw(random, plan, world));
+    }
     let command = match random.below(100) {
         0..9 => return restart(random, plan),
         9..15 => return Act::Heal,
@@ -47,8 +53,8 @@ pub fn draw(random: &mut Random, plan: &Plan, world: &World) -> Act {
         82..86 => set_clock(random, plan),
         86..91 => of_client(random, plan),
         91..94 => set_min_isr(random, plan),
-        94..97 => reassign(random, plan),
-        _ => elect(random, plan),
+        94..97 => reassign(random, plan, world),
+        _ => elect(random, plan, world),
     };
     Act::Give(vec![command])
 }
@@ -164,13 +170,15 @@ fn set_min_isr(random: &mut Random, plan: &Plan) -> Command {
     Command::SetTopicConfig { topic, key: "min.insync.replicas".to_string(), value }
 }
 
-fn partition(random: &mut Random, plan: &Plan) -> TopicPartition {
-    let topic = pick(random, &plan.topics);
-    TopicPartition::new(&topic.name, random.below(topic.partitions as u64) as i32)
+fn partition(random: &mut Random, plan: &Plan, world: &World) -> TopicPartition {
+    let planned = pick(random, &plan.topics);
+    let topic = world.active_controller().and_then(|controller| controller.image().topic(&planned.name));
+    let count = topic.map_or(planned.partitions as u64, |topic| topic.partitions.len() as u64);
+    TopicPartition::new(&planned.name, random.below(count) as i32)
 }
 
-fn reassign(random: &mut Random, plan: &Plan) -> Command {
-    let partition = partition(random, plan);
+fn reassign(random: &mut Random, plan: &Plan, world: &World) -> Command {
+    let partition = partition(random, plan, world);
     if chance(random, 25) {
         return Command::CancelReassignment(partition);
     }
@@ -180,8 +188,8 @@ fn reassign(random: &mut Random, plan: &Plan) -> Command {
     Command::Reassign { partition, replicas }
 }
 
-fn elect(random: &mut Random, plan: &Plan) -> Command {
+fn elect(random: &mut Random, plan: &Plan, world: &World) -> Command {
     let kind = if chance(random, 80) { ElectionType::Preferred } else { ElectionType::Unclean };
-    let partition = chance(random, 50).then(|| partition(random, plan));
+    let partition = chance(random, 50).then(|| partition(random, plan, world));
     Command::ElectLeader { kind, partition }
 }

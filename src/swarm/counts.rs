@@ -2,42 +2,57 @@
 
 use std::ops::AddAssign;
 
-use crate::kafka::event::{Act, Event};
+use crate::kafka::event::{Act, Event, LogStartReason};
+use crate::kafka::types::NodeId;
 
-/// What one run, or many, went through.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Committed batches that were looked for in a replica's log, each once for each replica.
-    pub batches_compared: u64,
-    /// Records of compacted logs, likewise.
-    pub compacted_records_compared: u64,
-    /// Acknowledged acks=all batches that were looked for among what is committed.
-    pub acknowledgements_checked: u64,
-    /// A partition got another leader.
-    pub elections: u64,
-    /// A follower threw records away.
-    pub truncations: u64,
-    /// A log lost records to compaction.
-    pub cleanings: u64,
-    pub power_losses: u64,
-    pub wiped_disks: u64,
+/// Counters, each with what it counts in the words of a summary.
+macro_rules! counts {
+    ($($field:ident: $words:literal,)*) => {
+        /// What one run, or many, went through.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counts {
+            $(#[doc = $words] pub $field: u64,)*
+        }
+
+        impl Counts {
+            /// Each with what it counts, in the words of a summary.
+            pub fn named(&self) -> Vec<(&'static str, u64)> {
+                vec![$(($words, self.$field),)*]
+            }
+        }
+
+        impl AddAssign for Counts {
+            fn add_assign(&mut self, other: Counts) {
+                $(self.$field += other.$field;)*
+            }
+        }
+    };
+}
+
+counts! {
+    batches_compared: "committed batches compared",
+    compacted_records_compared: "records of compacted logs compared",
+    acknowledgements_checked: "acknowledgements checked",
+    elections: "elections",
+    truncations: "truncations",
+    cleanings: "cleanings",
+    power_losses: "power losses",
+    wiped_disks: "wiped disks",
+    snapshots_written: "metadata snapshots written",
+    snapshots_fetched: "metadata snapshots fetched",
+    read_replicas: "consumers sent to a follower",
+    topics_created: "topics created",
+    topics_deleted: "topics deleted",
+    partitions_added: "times partitions were added",
+    record_deletions: "times records were deleted",
+    topic_configs: "topic configs changed",
+    broker_configs: "broker configs changed",
+    replica_changes: "changes of reassignments",
+    stopped_brokers: "brokers stopped in order",
+    stopped_controllers: "controllers stopped in order",
 }
 
 impl Counts {
-    /// Each with what it counts, in the words of a summary.
-    pub fn named(&self) -> [(&'static str, u64); 8] {
-        [
-            ("committed batches compared", self.batches_compared),
-            ("records of compacted logs compared", self.compacted_records_compared),
-            ("acknowledgements checked", self.acknowledgements_checked),
-            ("elections", self.elections),
-            ("truncations", self.truncations),
-            ("cleanings", self.cleanings),
-            ("power losses", self.power_losses),
-            ("wiped disks", self.wiped_disks),
-        ]
-    }
-
     /// Counts what happened.
     pub fn hear(&mut self, event: &Event) {
         let count = match event {
@@ -46,21 +61,24 @@ impl Counts {
             Event::LogCleaned { before, after, .. } if after.records < before.records => &mut self.cleanings,
             Event::Process { act: Act::PowerCut, .. } => &mut self.power_losses,
             Event::DiskWiped { .. } => &mut self.wiped_disks,
+            Event::SnapshotWritten { .. } => &mut self.snapshots_written,
+            Event::SnapshotFetched { .. } => &mut self.snapshots_fetched,
+            Event::ReadReplicaChosen { .. } => &mut self.read_replicas,
+            Event::TopicCreated { .. } => &mut self.topics_created,
+            Event::TopicDeleted { .. } => &mut self.topics_deleted,
+            Event::PartitionsAdded { .. } => &mut self.partitions_added,
+            Event::LogStartMoved { leader: true, reason: LogStartReason::DeleteRecords, .. } => {
+                &mut self.record_deletions
+            }
+            Event::ConfigChanged { .. } => &mut self.topic_configs,
+            Event::BrokerConfigChanged { .. } => &mut self.broker_configs,
+            Event::ReplicasChanged { .. } => &mut self.replica_changes,
+            Event::Process { node: NodeId::Broker(_), act: Act::Ended, .. } => &mut self.stopped_brokers,
+            Event::Process { node: NodeId::Controller(_), act: Act::Ended, .. } => {
+                &mut self.stopped_controllers
+            }
             _ => return,
         };
         *count += 1;
-    }
-}
-
-impl AddAssign for Counts {
-    fn add_assign(&mut self, other: Counts) {
-        self.batches_compared += other.batches_compared;
-        self.compacted_records_compared += other.compacted_records_compared;
-        self.acknowledgements_checked += other.acknowledgements_checked;
-        self.elections += other.elections;
-        self.truncations += other.truncations;
-        self.cleanings += other.cleanings;
-        self.power_losses += other.power_losses;
-        self.wiped_disks += other.wiped_disks;
     }
 }

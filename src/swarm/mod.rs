@@ -1,8 +1,8 @@
 //! The swarm: clusters drawn from seeds, hit by faults, watched from outside.
 //!
-//! A seed gives the topology, the topics, the clients and every fault ([`plan`], [`acts`]); [`watch`] holds each step to
-//! the rules; at the end all faults heal and the cluster must come to rest ([`rest`]). A failure names the seed, which is
-//! the whole run.
+//! A seed gives the topology, the topics, the clients, every fault ([`plan`], [`acts`]) and what an administrator does
+//! ([`errands`]); [`watch`] holds each step to the rules; at the end all faults heal and the cluster must come to rest
+//! ([`rest`]). A failure names the seed, which is the whole run.
 //!
 //! Whether the watch can fail is shown by faults that are planted in the engine itself, in a build with the feature
 //! `plant` ([`crate::kafka::plant`]): each must be found by a rule that is there anyway.
@@ -10,6 +10,7 @@
 pub mod acts;
 pub mod check;
 pub mod counts;
+pub mod errands;
 pub mod finders;
 pub mod plan;
 pub mod pool;

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
+use super::errands::{self, Errand};
 use crate::client::consumer::{ConsumerSpec, Line};
 use crate::client::producer::ProducerSpec;
 use crate::client::producer::workload::ValuePattern;
@@ -22,6 +23,8 @@ pub struct Plan {
     pub topics: Vec<TopicPlan>,
     pub producers: Vec<ProducerPlan>,
     pub consumers: Vec<ConsumerSpec>,
+    /// What an administrator does there.
+    pub errands: Vec<Errand>,
 }
 
 #[derive(Clone, Debug)]
@@ -30,6 +33,18 @@ pub struct TopicPlan {
     pub partitions: i32,
     pub replication_factor: i16,
     pub config: BTreeMap<String, String>,
+}
+
+impl TopicPlan {
+    /// The command that brings the topic about.
+    pub fn creation(&self) -> Command {
+        Command::CreateTopic {
+            topic: self.name.clone(),
+            partitions: self.partitions,
+            replication_factor: self.replication_factor,
+            config: self.config.clone(),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -69,7 +84,12 @@ impl Plan {
             let members = random.between(1, 3);
             consumers.extend((1..=members).map(|number| consumer(group, number, &topics, &mut random)));
         }
-        Plan { world, topics, producers, consumers }
+        let mut plan = Plan { world, topics, producers, consumers, errands: errands::of_seed(seed) };
+        plan.keep_snapshots(&mut Random::stream(seed, "swarm snapshots"));
+        plan.read_in_racks(&mut Random::stream(seed, "swarm racks"));
+        plan.flush(&mut Random::stream(seed, "swarm flushes"));
+        plan.await_administrator(&mut Random::stream(seed, "swarm topics"));
+        plan
     }
 
     /// The producers whose records may not be lost once they are acknowledged.
@@ -80,18 +100,80 @@ impl Plan {
 
     /// The commands that bring the topics about.
     pub fn creations(&self) -> impl Iterator<Item = Command> + '_ {
-        self.topics.iter().map(|topic| Command::CreateTopic {
-            topic: topic.name.clone(),
-            partitions: topic.partitions,
-            replication_factor: topic.replication_factor,
-            config: topic.config.clone(),
-        })
+        self.topics.iter().map(TopicPlan::creation)
     }
 
     /// The commands that bring the clients in.
     pub fn arrivals(&self) -> impl Iterator<Item = Command> + '_ {
         let producers = self.producers.iter().map(|producer| Command::AddProducer(producer.spec.clone()));
         producers.chain(self.consumers.iter().map(|spec| Command::AddConsumer(spec.clone())))
+    }
+
+    fn configure(&mut self, key: &str, value: impl ToString) {
+        self.world.broker_config.insert(key.to_string(), value.to_string());
+    }
+
+    /// Snapshots of the metadata log come often and the log below them goes, so that who was away fetches one.
+    fn keep_snapshots(&mut self, random: &mut Random) {
+        if !chance(random, 40) {
+            return;
+        }
+        self.configure("metadata.log.max.record.bytes.between.snapshots", pick(random, &[200, 1_000, 5_000]));
+        self.configure("metadata.log.segment.ms", pick(random, &[1_000, 10_000, 60_000]));
+        if chance(random, 50) {
+            self.configure("metadata.log.max.snapshot.interval.ms", pick(random, &[0, 5_000, 60_000]));
+        }
+        let by_time = chance(random, 70);
+        if by_time {
+            self.configure("metadata.max.retention.ms", pick(random, &[1_000, 10_000, 60_000]));
+        }
+        if !by_time || chance(random, 30) {
+            self.configure("metadata.max.retention.bytes", pick(random, &[500, 5_000, 20_000]));
+        }
+        // A snapshot in many parts. The log itself is never asked for in small ones: a broker whose metadata log was lost
+        // would live through its past again, lead in old epochs and forget the epochs of its records.
+        if chance(random, 40) {
+            self.configure("controller.quorum.fetch.snapshot.max.bytes", pick(random, &[50, 1_000]));
+        }
+    }
+
+    /// Consumers in racks read from the nearest replica (KIP-392), if there is one.
+    fn read_in_racks(&mut self, random: &mut Random) {
+        let racks: Vec<String> = self.world.brokers.iter().filter_map(|(_, rack)| rack.clone()).collect();
+        if racks.is_empty() || !chance(random, 70) {
+            return;
+        }
+        self.configure("replica.selector.class", "org.apache.kafka.common.replica.RackAwareReplicaSelector");
+        for consumer in &mut self.consumers {
+            let rack = match random.below(10) {
+                0..8 => pick(random, &racks).clone(),
+                8 => text("rack-of-nobody"),
+                _ => continue,
+            };
+            consumer.config.insert(text("client.rack"), rack);
+        }
+    }
+
+    /// Topics whose records are flushed soon.
+    fn flush(&mut self, random: &mut Random) {
+        if chance(random, 25) {
+            self.configure("log.flush.scheduler.interval.ms", 1_000);
+        }
+        for topic in &mut self.topics {
+            if chance(random, 20) {
+                topic.config.insert(text("flush.messages"), text(pick(random, &[1, 2, 10])));
+            }
+            if chance(random, 20) {
+                topic.config.insert(text("flush.ms"), text(pick(random, &[500, 5_000])));
+            }
+        }
+    }
+
+    /// Clients do not bring a deleted topic back, as they would by asking for it, before the administrator does.
+    fn await_administrator(&mut self, random: &mut Random) {
+        if self.errands.contains(&Errand::Topics) && chance(random, 70) {
+            self.configure("auto.create.topics.enable", false);
+        }
     }
 }
 

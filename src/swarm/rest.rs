@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::plan::{Plan, ProducerPlan};
+use super::plan::{Plan, ProducerPlan, TopicPlan};
 use super::watch::{Watch, unrest_of_quorum};
 use crate::client::consumer::ConsumerSpec;
 use crate::kafka::broker::BrokerState;
@@ -12,7 +12,7 @@ use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::event::GroupState;
 use crate::kafka::record::Record;
 use crate::kafka::types::{GroupId, Topic, TopicPartition};
-use crate::sim::World;
+use crate::sim::{Command, World};
 
 /// Partitions that have no leader, and nobody who may become one (R-REPL-45, 48).
 pub fn has_orphans(world: &World) -> bool {
@@ -28,6 +28,13 @@ pub fn endless_reassignments(world: &World) -> Vec<TopicPartition> {
     let partitions = controller.image().partitions();
     let endless = partitions.filter(|(_, p)| p.adding.iter().any(|id| p.removing.contains(id)));
     endless.map(|(tp, _)| tp).collect()
+}
+
+/// The commands that bring back planned topics that were deleted.
+pub fn missing_topics(world: &World, plan: &Plan) -> Vec<Command> {
+    let Some(controller) = world.active_controller() else { return Vec::new() };
+    let missing = plan.topics.iter().filter(|topic| controller.image().topic(&topic.name).is_none());
+    missing.map(TopicPlan::creation).collect()
 }
 
 /// A topic that does not exist as it was planned; what follows would be held to less than it seems.
@@ -61,6 +68,9 @@ pub fn unrest(world: &World, plan: &Plan) -> Option<String> {
         if !image.is_alive(*id) || state != Some(BrokerState::Running) {
             return Some(format!("broker {id} is {state:?} and not in service"));
         }
+    }
+    if let Some(missing) = plan.topics.iter().find(|topic| image.topic(&topic.name).is_none()) {
+        return Some(format!("{} does not exist", missing.name));
     }
     for (tp, partition) in image.partitions() {
         if !partition.leader.is_some()

@@ -21,8 +21,9 @@ const EVERYTHING_EACH: u64 = 1_000;
 const START_MS: i64 = 8_000;
 /// Over slow links the topics are created one after the other within some seconds.
 const CREATIONS_MS: i64 = 10_000;
-/// Sessions of crashed members (45 s), requests that wait (30 s), lagging followers, one after the other.
-const REST_MS: i64 = 300_000;
+/// A rebalance that waits for a member that does not come back (max.poll.interval.ms, 300 s), sessions of crashed members
+/// (45 s), requests that wait (30 s), lagging followers, one after the other.
+const REST_MS: i64 = 480_000;
 /// The longest delivery.timeout.ms there is, and some.
 const DRAIN_MS: i64 = 130_000;
 /// How often somebody looks for what does not mend by itself.
@@ -199,8 +200,12 @@ impl Storm {
         Ok(())
     }
 
-    /// Does what only a person can: gives partitions that nobody may lead to anybody, cancels what never ends.
+    /// Does what only a person can: creates what was deleted, gives partitions that nobody may lead to anybody, cancels what
+    /// never ends.
     fn help(&mut self) -> Verdict {
+        for creation in rest::missing_topics(&self.world, &self.plan) {
+            self.give(creation)?;
+        }
         for partition in rest::endless_reassignments(&self.world) {
             self.give(Command::CancelReassignment(partition))?;
         }

@@ -319,12 +319,21 @@ impl MetadataLog {
                 return Next::Snapshot(snapshot.clone());
             }
         }
+        let (records, bytes) = self.committed_records(from);
+        Next::Records { records, bytes }
+    }
+
+    /// The committed records from `from` on with their offsets, whatever snapshots there are, and their batches' size.
+    ///
+    /// Panics if the log does not reach back that far.
+    pub fn committed_records(&self, from: Offset) -> (Vec<(Offset, Option<MetadataRecord>)>, i64) {
         assert!(from >= self.start_offset(), "a log that does not start at 0 starts at a snapshot");
+        let end = self.log.high_watermark();
         let batches: Vec<&Batch> =
             self.log.batches_from(from).take_while(|batch| batch.base_offset() < end).collect();
         let bytes = batches.iter().map(|batch| i64::from(batch.size_bytes())).sum();
         let replayed = batches.into_iter().flat_map(decode_batch);
-        Next::Records { records: replayed.filter(|(offset, _)| *offset >= from).collect(), bytes }
+        (replayed.filter(|(offset, _)| *offset >= from).collect(), bytes)
     }
 }
 

@@ -39,7 +39,12 @@ impl Watch {
         // A broker takes up new in-sync sets before the new configs that came with them
         // (`BrokerMetadataPublisher.onMetadataUpdate`).
         let (before, now) = self.lives.replayed(NodeId::Broker(leader));
-        let min_isr = self.metadata.least_min_isr(&tp.topic, before, now);
+        let mut min_isr = self.metadata.least_min_isr(&tp.topic, before, now);
+        if before == Offset::ZERO {
+            // One that has just started goes by its file until it has taken up its partitions.
+            let config = self.metadata.image.topic_config(&tp.topic, world.broker_config());
+            min_isr = min_isr.min(config.min_insync_replicas);
+        }
         let needed = min_isr.min(partition.replicas.len() as i32);
         // A leader may not know yet that the partition moves to others.
         let brokers = world.config().brokers.iter().map(|(id, _)| id);
@@ -59,11 +64,14 @@ impl Watch {
         else {
             return Ok(());
         };
+        // The topic may be another one of that name by now, of which the news comes next.
+        let is_same = self.metadata.image.topic_name(watch.topic_id) == Some(&tp.topic);
         let end = watch.history.end();
-        if end == Offset::ZERO {
+        if end == Offset::ZERO || !is_same {
             return Ok(());
         }
         self.checks += 1;
+        let start = sight::leaders_start(world, registration.leader, tp);
         for id in registration.isr.iter().filter(|id| !watch.is_robbed(**id)) {
             let place = || format!("{tp}: in-sync broker {id}");
             let log = sight::log(world, *id, tp).filter(|(topic, _)| *topic == watch.topic_id);
@@ -75,7 +83,7 @@ impl Watch {
                 let fault = format!("ends at {own_end}, committed is what is below {end}");
                 return Err(Check::InSync.broken(fault).at(place()));
             }
-            let from = watch.compared.get(id).copied().unwrap_or(Offset::ZERO);
+            let from = watch.compared.get(id).copied().unwrap_or(Offset::ZERO).max(start);
             let compared = watch.history.compare(log, from, end).map_err(|broken| broken.at(place()))?;
             *compared_of(&mut self.counts, &watch.history) += compared;
         }

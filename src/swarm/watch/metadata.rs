@@ -12,7 +12,7 @@ use crate::kafka::controller::image::{ClusterImage, PartitionRegistration, Topic
 use crate::kafka::protocol::metadata_records::{
     MetadataRecord, PartitionChange, PartitionRecord, RecoveryState, RegisterBroker,
 };
-use crate::kafka::raft::{MetadataLog, Next};
+use crate::kafka::raft::{MetadataLog, Snapshot};
 use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, Topic, TopicPartition};
 use crate::swarm::check::{Broken, Check, Verdict};
 
@@ -112,14 +112,38 @@ impl MetadataWatch {
         }
     }
 
+    /// Goes on from a snapshot, where the leader of the quorum committed records and dropped them for the snapshot's sake in
+    /// one step, as one that stood still for long may do: nobody has them any more.
+    pub fn take_over(&mut self, snapshot: &Snapshot, broker_config: &BrokerConfig) -> Vec<News> {
+        let end = snapshot.id().end_offset;
+        let before = std::mem::replace(&mut self.image, ClusterImage::of_snapshot(&snapshot.records(), end));
+        let mut news = Vec::from([News::Removed]);
+        let defaults = self.image.broker_config(BrokerId::NONE, broker_config);
+        for topic in self.image.topics() {
+            let min_isr = self.image.topic_config(&topic.name, &defaults).min_insync_replicas;
+            self.min_isrs.entry(topic.name.clone()).or_default().push((end + -1, min_isr));
+        }
+        for (tp, partition) in self.image.partitions() {
+            if before.partition(&tp) == Some(partition) {
+                continue;
+            }
+            self.leaders.insert((tp.clone(), partition.leader_epoch), partition.leader);
+            if partition.leader.is_some() && partition.recovery == RecoveryState::Recovering {
+                news.push(News::Unclean(tp.clone(), partition.leader));
+            }
+            news.push(News::Changed(tp));
+        }
+        news
+    }
+
     /// Replays what `log` knows to be committed and was not seen before; or what is wrong with it.
     pub fn follow(&mut self, log: &MetadataLog, broker_config: &BrokerConfig) -> Result<Vec<News>, Broken> {
         let mut news = Vec::new();
         // Who has only a snapshot of what is missing here is not asked: somebody has the records when they are committed.
-        let Next::Records { records, .. } = log.committed_from(self.image.next_offset) else {
+        if log.start_offset() > self.image.next_offset || !log.is_told() {
             return Ok(news);
-        };
-        for (offset, record) in records {
+        }
+        for (offset, record) in log.committed_records(self.image.next_offset).0 {
             let Some(record) = record else {
                 self.image.skip_control_record();
                 continue;

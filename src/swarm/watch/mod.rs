@@ -37,8 +37,9 @@ use self::touched::Touched;
 use self::writes::Sent;
 use super::check::{Check, Verdict};
 use crate::kafka::event::Act;
+use crate::kafka::raft::QuorumRole;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, ClientName, NodeId, TopicPartition};
+use crate::kafka::types::{BrokerId, ClientName, NodeId, Topic, TopicId, TopicPartition};
 use crate::sim::World;
 use crate::swarm::counts::Counts;
 
@@ -54,6 +55,10 @@ pub struct Watch {
     acks_all: BTreeSet<ClientName>,
     /// What those sent and were not told of yet.
     sent: Sent,
+    /// The topics that are gone, of which a broker that is cut off has not heard.
+    former: BTreeMap<TopicId, Topic>,
+    /// When the acks=all producers last sent to those.
+    sent_to_former: BTreeMap<(ClientName, TopicPartition), Time>,
     /// How often each producer raised its epoch itself (R-PROD-29).
     bumps: BTreeMap<ClientName, i64>,
     checks: u64,
@@ -192,7 +197,15 @@ impl Watch {
         if raft.log().high_watermark() <= self.metadata.image.next_offset {
             return Ok(());
         }
-        let news = self.metadata.follow(raft.log(), world.broker_config())?;
+        let (log, seen) = (raft.log(), self.metadata.image.next_offset);
+        let mut news = Vec::new();
+        if raft.role() == QuorumRole::Leader
+            && log.start_offset() > seen
+            && let Some(snapshot) = log.snapshots().first()
+        {
+            news = self.metadata.take_over(snapshot, world.broker_config());
+        }
+        news.extend(self.metadata.follow(log, world.broker_config())?);
         // All of it is replayed: who may lack something by its end is not held to what was before.
         for news in &news {
             match news {
@@ -208,8 +221,14 @@ impl Watch {
                     self.check_in_sync(world, &tp)?;
                 }
                 News::Removed => {
-                    let image = &self.metadata.image;
-                    self.partitions.retain(|tp, watch| image.topic_name(watch.topic_id) == Some(&tp.topic));
+                    let (image, former) = (&self.metadata.image, &mut self.former);
+                    self.partitions.retain(|tp, watch| {
+                        let is_there = image.topic_name(watch.topic_id) == Some(&tp.topic);
+                        if !is_there {
+                            former.insert(watch.topic_id, tp.topic.clone());
+                        }
+                        is_there
+                    });
                 }
                 News::Unclean(..) | News::BeganAnew(_) => {}
             }

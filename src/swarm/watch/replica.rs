@@ -109,7 +109,10 @@ impl PartitionWatch {
                 compared += self.note_robbed_leader(world, metadata, broker, partition)?;
             }
         }
-        Ok(compared + self.check_committed(broker, partition)?)
+        let registered = metadata.image.partition(&partition.tp);
+        let leader = registered.map_or(BrokerId::NONE, |registration| registration.leader);
+        let start = sight::leaders_start(world, leader, &partition.tp);
+        Ok(compared + self.check_committed(broker, partition, start)?)
     }
 
     /// R-REPL-2: who leads, leads alone in its epoch, and the controller has said so.
@@ -129,7 +132,12 @@ impl PartitionWatch {
         Err(Check::OneLeader.broken(fault))
     }
 
-    fn check_committed(&mut self, broker: BrokerId, partition: &Partition) -> Result<u64, Broken> {
+    fn check_committed(
+        &mut self,
+        broker: BrokerId,
+        partition: &Partition,
+        leaders_start: Offset,
+    ) -> Result<u64, Broken> {
         if self.is_behind(partition.leader_epoch) {
             return Ok(0);
         }
@@ -150,7 +158,7 @@ impl PartitionWatch {
             return Err(Check::HighWatermark.broken(fault));
         }
         let to = to.min(end);
-        let from = self.compared.get(&broker).copied().unwrap_or(Offset::ZERO);
+        let from = self.compared.get(&broker).copied().unwrap_or(Offset::ZERO).max(leaders_start);
         let compared = self.history.compare(log, from, to)?;
         self.compared.insert(broker, to);
         Ok(compared)

@@ -34,6 +34,12 @@ pub fn replica<'a>(world: &'a World, broker: BrokerId, tp: &TopicPartition) -> O
     world.broker(broker)?.replicas().partition(tp).map(|partition| &**partition)
 }
 
+/// Where the leader's log begins. Below it a follower may have what it wrote as a deposed leader, until its own log start
+/// follows: a leader that has forgotten the follower's epoch says that it ends there (`LeaderEpochFileCache.endOffsetFor`).
+pub fn leaders_start(world: &World, leader: BrokerId, tp: &TopicPartition) -> Offset {
+    replica(world, leader, tp).map_or(Offset::ZERO, |leader| leader.log.log_start_offset())
+}
+
 /// Every replica in a process, with its broker.
 pub fn replicas(world: &World) -> impl Iterator<Item = (BrokerId, &Partition)> {
     let brokers = world.processes().filter_map(|(node, _)| match node {

@@ -28,9 +28,15 @@ impl Watch {
             let Request::Produce(request) = &**request else { continue };
             let Some((_, client)) = senders.iter().find(|(node, _)| *node == flight.from) else { continue };
             for topic in &request.topic_data {
-                let Some(name) = self.metadata.image.topic_name(TopicId(topic.topic_id)) else { continue };
+                let id = TopicId(topic.topic_id);
+                let current = self.metadata.image.topic_name(id);
+                let Some(name) = current.or_else(|| self.former.get(&id)) else { continue };
                 for data in &topic.partition_data {
                     let tp = TopicPartition::new(name, data.index);
+                    if current.is_none() {
+                        self.sent_to_former.insert((client.clone(), tp), world.now());
+                        continue;
+                    }
                     let batches = split_batches(data.records.clone().unwrap_or_default());
                     let bodies = batches.filter_map(|batch| Some(body_of(&batch.ok()?)));
                     self.sent.entry((client.clone(), tp)).or_default().extend(bodies);
@@ -47,7 +53,10 @@ impl Watch {
             return Ok(());
         };
         let (end, committed) = (*base_offset + *records, watch.history.end());
-        let is_older = *created_at < watch.since.max(watch.made_at);
+        let former = self.sent_to_former.get(&(client.clone(), tp.clone()));
+        // A latency is told in whole milliseconds.
+        let is_of_former = former.is_some_and(|sent| *created_at <= sent.plus_ms(1));
+        let is_older = *created_at < watch.since.max(watch.made_at) || is_of_former;
         let unknown = watch.is_torn || is_older || *base_offset < watch.history.start();
         if unknown || end <= watch.deposed_end {
             return Ok(());

@@ -133,7 +133,7 @@ const SWARM: [&str; 7] = ["run", "--quiet", "--profile", "swarm", "--features", 
 /// About two minutes of one processor.
 const CALM: [&str; 5] = ["swarm", "--seeds", "150", "--virtual-minutes", "10"];
 /// Seeds within which each planted fault must be found.
-const PLANTED: [&str; 4] = ["--seeds", "40", "--virtual-minutes", "5"];
+const PLANTED: [&str; 4] = ["--seeds", "60", "--virtual-minutes", "5"];
 
 /// Sound seeds are calm; each fault that can be planted is found.
 fn swarm(repo: &Repo) -> Result<Count, String> {
