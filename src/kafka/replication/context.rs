@@ -137,7 +137,7 @@ impl ReplicaManager {
     /// What is to be read for a request that has waited.
     pub(super) fn asked_again(&self, parked: &DelayedFetch) -> Vec<Asked> {
         let mut asked = self.asked(&parked.context);
-        asked.retain(|asked| parked.unknown.iter().all(|unknown| unknown.asked.key != asked.key));
+        asked.retain(|asked| !parked.has_answer(&asked.key));
         asked
     }
 

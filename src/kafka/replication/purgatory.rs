@@ -68,6 +68,13 @@ pub struct DelayedFetch {
     pub since: Time,
 }
 
+impl DelayedFetch {
+    /// Whether it has its answer about a partition already, and does not wait for it.
+    pub fn has_answer(&self, key: &PartitionKey) -> bool {
+        self.unknown.iter().any(|unknown| unknown.asked.key == *key)
+    }
+}
+
 /// A Fetch request as it came, shared with whoever still holds it.
 #[derive(Clone, Debug)]
 pub struct SharedFetch(Rc<Request>);

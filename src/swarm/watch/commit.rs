@@ -55,6 +55,8 @@ impl Watch {
             );
             return Err(Check::MinIsr.broken(fault));
         }
+        let isr = leadership.isr.committed().to_vec();
+        self.note_passed_over(tp, &isr);
         Ok(())
     }
 

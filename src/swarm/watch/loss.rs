@@ -2,7 +2,8 @@
 //!
 //! A disk that lost something excuses nothing by itself: Kafka writes to its disk in its own time and counts on the other
 //! replicas. It does when its broker leads, because the controller took it for what it was: before it has registered, or
-//! without eligible leader replicas as the last one in sync (R-REPL-47, 56). An unclean election does too (R-REPL-43, 46).
+//! without eligible leader replicas as the last one in sync (R-REPL-47, 56). An unclean election does too (R-REPL-43, 46), and
+//! so does an eligible replica that was passed over by a leader which had not heard of a higher min.insync.replicas.
 //!
 //! **Invariant:** what the one who leads has of the committed records stays committed.
 
@@ -35,6 +36,24 @@ impl Watch {
             let is_in_sync = image.partition(tp).is_some_and(|partition| partition.isr.contains(&broker));
             if let Some(robbed) = watch.robbed.get_mut(&broker).filter(|_| !is_in_sync) {
                 *robbed = Robbed::Noticed;
+            }
+        }
+    }
+
+    /// A leader commits with a smaller in-sync set than the newest configs ask for: it takes them up after the partitions,
+    /// and goes by its file until then (`BrokerMetadataPublisher.onMetadataUpdate`). The controller keeps eligible who does
+    /// not get what is committed meanwhile.
+    pub(super) fn note_passed_over(&mut self, tp: &TopicPartition, isr: &[BrokerId]) {
+        let needed = self.metadata.newest_min_isr(&tp.topic);
+        let (Some(watch), Some(registration)) =
+            (self.partitions.get_mut(tp), self.metadata.image.partition(tp))
+        else {
+            return;
+        };
+        if isr.len() < (needed.min(registration.replicas.len() as i32)) as usize {
+            let passed_over = registration.elr.iter().filter(|id| !isr.contains(id));
+            for id in passed_over {
+                watch.robbed.entry(*id).or_insert(Robbed::PassedOver);
             }
         }
     }

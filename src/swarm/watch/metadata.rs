@@ -83,6 +83,11 @@ impl MetadataWatch {
         in_effect.map(|(_, min_isr)| *min_isr).min().unwrap_or(1)
     }
 
+    /// A topic's min.insync.replicas by all that is committed.
+    pub fn newest_min_isr(&self, topic: &Topic) -> i32 {
+        self.min_isrs.get(topic).and_then(|known| known.last()).map_or(1, |(_, min_isr)| *min_isr)
+    }
+
     /// What `record` at `offset` changes in the topics' min.insync.replicas.
     fn follow_min_isr(&mut self, record: &MetadataRecord, offset: Offset, broker_config: &BrokerConfig) {
         let comes_to_be = |record: &PartitionRecord| self.image.topic_by_id(record.topic_id).cloned();

@@ -244,7 +244,7 @@ impl Watch {
             let is_compacted = image.topic_config(&tp.topic, world.broker_config()).log.compacted;
             PartitionWatch::new(topic.id, world.now(), is_compacted)
         });
-        watch.note_in_sync(&registration.isr);
+        watch.note_in_sync(&registration.isr, registration.leader);
     }
 
     /// Two nodes that replayed the same records hold equal images (R-CTRL-8).

@@ -25,7 +25,7 @@ pub struct PartitionWatch {
     /// Somebody leads, or did, who may lack committed records, and the replicas do not all follow one leader yet. What the
     /// history has left is still held to; what is newer is not known.
     pub is_torn: bool,
-    /// Brokers whose disks lost something that they once had of this partition.
+    /// Brokers that may lack committed records which somebody takes them to have.
     pub robbed: BTreeMap<BrokerId, Robbed>,
     /// What is here was committed after this moment or under a clean succession of leaders.
     pub since: Time,
@@ -48,6 +48,9 @@ pub enum Robbed {
     Unnoticed,
     /// The controller: it has to catch up before it is in sync again.
     Noticed,
+    /// Nothing of it was lost: a leader that does not know yet how many in-sync replicas are asked for committed without
+    /// it, while the controller, who does, counts it as eligible (KIP-966). It may lead.
+    PassedOver,
 }
 
 impl PartitionWatch {
@@ -82,13 +85,17 @@ impl PartitionWatch {
     }
 
     /// Whether the broker may lack it and lead.
-    pub fn is_robbed_unnoticed(&self, broker: BrokerId) -> bool {
-        self.robbed.get(&broker) == Some(&Robbed::Unnoticed)
+    pub fn may_lead_robbed(&self, broker: BrokerId) -> bool {
+        self.robbed.get(&broker).is_some_and(|robbed| *robbed != Robbed::Noticed)
     }
 
-    /// Who lost something and is in sync after the controller had known of it has caught up.
-    pub fn note_in_sync(&mut self, isr: &[BrokerId]) {
-        self.robbed.retain(|id, robbed| *robbed == Robbed::Unnoticed || !isr.contains(id));
+    /// Who is in sync after the controller had known of a loss, or under another leader, has caught up.
+    pub fn note_in_sync(&mut self, isr: &[BrokerId], leader: BrokerId) {
+        self.robbed.retain(|id, robbed| match robbed {
+            Robbed::Unnoticed => true,
+            Robbed::Noticed => !isr.contains(id),
+            Robbed::PassedOver => !isr.contains(id) || *id == leader,
+        });
     }
 }
 
@@ -181,15 +188,23 @@ mod tests {
     fn a_robbed_broker_has_caught_up_when_it_is_in_sync_again_after_the_controller_knew() {
         let mut watch = PartitionWatch::new(TopicId::default(), Time::ZERO, false);
         watch.robbed.insert(BROKER, Robbed::Unnoticed);
-        watch.note_in_sync(&[BROKER]);
-        assert!(
-            watch.is_robbed_unnoticed(BROKER),
-            "the leader asked for it before it lost anything (R-REPL-24)"
-        );
+        watch.note_in_sync(&[BROKER], BrokerId(2));
+        assert!(watch.may_lead_robbed(BROKER), "the leader asked for it before it lost anything (R-REPL-24)");
         watch.robbed.insert(BROKER, Robbed::Noticed);
-        watch.note_in_sync(&[]);
-        assert!(watch.is_robbed(BROKER) && !watch.is_robbed_unnoticed(BROKER));
-        watch.note_in_sync(&[BROKER]);
+        watch.note_in_sync(&[], BrokerId(2));
+        assert!(watch.is_robbed(BROKER) && !watch.may_lead_robbed(BROKER));
+        watch.note_in_sync(&[BROKER], BrokerId(2));
+        assert!(!watch.is_robbed(BROKER));
+    }
+
+    #[test]
+    fn an_eligible_replica_that_was_passed_over_may_lead_and_has_caught_up_once_it_is_in_sync_under_another()
+    {
+        let mut watch = PartitionWatch::new(TopicId::default(), Time::ZERO, false);
+        watch.robbed.insert(BROKER, Robbed::PassedOver);
+        watch.note_in_sync(&[BROKER], BROKER);
+        assert!(watch.may_lead_robbed(BROKER));
+        watch.note_in_sync(&[BROKER], BrokerId(2));
         assert!(!watch.is_robbed(BROKER));
     }
 }

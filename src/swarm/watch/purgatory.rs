@@ -51,16 +51,19 @@ fn fetch_fault(broker: &Broker, parked: &DelayedFetch) -> Option<String> {
     })
 }
 
-/// Everything that a parked fetch waits for: what it names, or all of its session.
+/// Everything that a parked fetch waits for: what it names, or all of its session, but for what it could not find when it
+/// came.
 fn waited_for(broker: &Broker, parked: &DelayedFetch) -> Vec<(TopicPartition, Wanted)> {
     let name = |id, partition| Some(TopicPartition::new(broker.image().topic_name(id)?, partition));
     match &parked.context {
         FetchContext::Incremental(id) => {
             let Some(session) = broker.replicas().sessions().get(*id) else { return Vec::new() };
-            session.iter().filter_map(|(key, cached)| Some((name(key.0, key.1)?, cached.wanted))).collect()
+            let waited = session.iter().filter(|(key, _)| !parked.has_answer(key));
+            waited.filter_map(|(key, cached)| Some((name(key.0, key.1)?, cached.wanted))).collect()
         }
         FetchContext::Sessionless(asked) | FetchContext::Full(asked) => {
-            asked.iter().filter_map(|asked| Some((asked.tp.clone()?, asked.wanted))).collect()
+            let waited = asked.iter().filter(|asked| !parked.has_answer(&asked.key));
+            waited.filter_map(|asked| Some((asked.tp.clone()?, asked.wanted))).collect()
         }
     }
 }

@@ -105,7 +105,7 @@ impl PartitionWatch {
         let mut compared = 0;
         if partition.is_leader() {
             self.check_leader(metadata, broker, partition)?;
-            if self.is_robbed_unnoticed(broker) {
+            if self.may_lead_robbed(broker) {
                 compared += self.note_robbed_leader(world, metadata, broker, partition)?;
             }
         }
