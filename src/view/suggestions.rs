@@ -60,6 +60,7 @@ fn commands(model: &Model) -> Vec<Command> {
     for topic in topics(model) {
         commands.extend([Command::Describe(Resource::Topic(topic.clone())), Command::DeleteTopic(topic)]);
     }
+    commands.extend(model.groups.iter().map(|group| Command::Describe(Resource::Group(group.id.clone()))));
     let kinds = [ElectionType::Preferred, ElectionType::Unclean];
     commands.extend(kinds.map(|kind| Command::ElectLeader { kind, partition: None }));
     commands.extend([Command::Describe(Resource::Broker(None)), Command::DescribeQuorum]);

@@ -3,7 +3,7 @@
 use glassbroker::kafka::controller::configs::Resource;
 use glassbroker::kafka::event::Event;
 use glassbroker::kafka::protocol::ErrorCode;
-use glassbroker::kafka::types::BrokerId;
+use glassbroker::kafka::types::{BrokerId, GroupId};
 use glassbroker::sim::{Command, WorldConfig};
 
 use crate::dsl::{Cluster, cluster, cluster_with, config, tp};
@@ -206,6 +206,7 @@ fn what_is_described_is_what_the_resource_itself_was_given() {
         ["min.insync.replicas=1"],
         "as a cluster with ELR has it"
     );
+    assert_eq!(described(&mut c, Resource::Group(GroupId::new("g"))), Vec::<String>::new());
     c.give(Command::Describe(Resource::Topic("nothing".into())));
     c.until_event("an unknown topic", 5_000, |event| {
         matches!(event, Event::CommandRefused { error, .. } if *error == ErrorCode::UnknownTopicOrPartition)

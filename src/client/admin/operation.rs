@@ -186,6 +186,7 @@ fn wire_resource(resource: &Resource) -> (i8, StrBytes) {
         Resource::Broker(broker) => {
             (configs::BROKER, wire(&broker.map(|id| id.to_string()).unwrap_or_default()))
         }
+        Resource::Group(group) => (configs::GROUP, wire(group.as_str())),
     }
 }
 
@@ -208,6 +209,7 @@ fn own_configs(resource: &Resource, answer: &DescribeConfigsResponse) -> Vec<(St
         Resource::Topic(_) => ConfigSource::Topic,
         Resource::Broker(Some(_)) => ConfigSource::DynamicBroker,
         Resource::Broker(None) => ConfigSource::DynamicDefault,
+        Resource::Group(_) => ConfigSource::Group,
     };
     let configs = answer.results.iter().flat_map(|result| &result.configs);
     let own = configs.filter(|config| config.config_source == source.code());

@@ -23,10 +23,12 @@ use kafka_protocol::protocol::StrBytes;
 use super::process::Broker;
 use super::timer::BrokerTimer;
 use crate::kafka::config::{
-    Key, Kind, LOG_KEYS, Layers, NULL, UpdateMode, broker_key, broker_keys, check_dynamic, listener_key,
-    synonyms_of, topic_key, update_mode,
+    GROUP_KEYS, Key, Kind, LOG_KEYS, Layers, NULL, UpdateMode, broker_key, broker_keys, check_dynamic,
+    group_synonym, listener_key, synonyms_of, topic_key, update_mode,
 };
-use crate::kafka::controller::configs::{self, BROKER, ConfigSource, Op, Resource, TOPIC};
+use crate::kafka::controller::configs::{
+    self, BROKER, CLIENT_METRICS, ConfigSource, GROUP, NO_CLIENT_METRICS, Op, Resource, TOPIC,
+};
 use crate::kafka::controller::topics::Refused;
 use crate::kafka::effects::{Effects, RequestId};
 use crate::kafka::protocol::{ErrorCode, Request};
@@ -87,8 +89,9 @@ impl Broker {
             return Err(invalid(format!("Null value not supported for : {}", nulls.join(", "))));
         }
         match resource.resource_type {
-            TOPIC => Ok(()),
+            TOPIC | GROUP => Ok(()),
             BROKER => self.check_broker_alteration(resource),
+            CLIENT_METRICS => Err(invalid(NO_CLIENT_METRICS.to_string())),
             other => Err(invalid(format!("Unknown resource type {other}"))),
         }
     }
@@ -181,6 +184,11 @@ impl Broker {
                 Some(_) => broker_keys().map(|key| self.broker_entry(key)).collect(),
                 None => self.default_entries(),
             },
+            GROUP if name.is_empty() => {
+                return Err(invalid("Group name must not be empty".to_string()));
+            }
+            GROUP => self.group_entries(name),
+            CLIENT_METRICS => return Err(invalid(NO_CLIENT_METRICS.to_string())),
             other => return Err(invalid(format!("Unsupported resource type: {other}"))),
         };
         let entries = entries.into_iter().filter(|entry| wanted(&entry.key));
@@ -205,6 +213,22 @@ impl Broker {
             Entry { key: key.name.to_string(), value, read_only: false, kind: Some(key.kind), synonyms }
         };
         Ok(names.map(entry).collect())
+    }
+
+    /// A group has configs whether or not it exists.
+    fn group_entries(&self, name: &str) -> Vec<Entry> {
+        let none = BTreeMap::new();
+        let given = self.image.group_configs.get(name).unwrap_or(&none);
+        let entry = |key: &Key| {
+            let own = given.get(key.name);
+            let mut synonyms: Vec<_> =
+                own.map(|own| (key.name.to_string(), own.clone(), ConfigSource::Group)).into_iter().collect();
+            synonyms.extend(self.broker_synonyms([group_synonym(key.name).unwrap_or(*key)].into_iter()));
+            // A broker's dynamic value does not reach what Kafka tells of a group.
+            let value = own.map_or(key.default, String::as_str).to_string();
+            Entry { key: key.name.to_string(), value, read_only: false, kind: Some(key.kind), synonyms }
+        };
+        GROUP_KEYS.iter().map(entry).collect()
     }
 
     /// A config of this broker with everything that has a say in it.
@@ -338,6 +362,7 @@ mod tests {
         for (resource, key, value) in dynamic {
             let (resource, name) = match *resource {
                 "t" => (ConfigResource::Topic, "t"),
+                "g" => (ConfigResource::Group, "g"),
                 name => (ConfigResource::Broker, name),
             };
             let (name, key, value) = (name.to_string(), key.to_string(), Some(value.to_string()));
@@ -402,6 +427,19 @@ mod tests {
     }
 
     #[test]
+    fn a_group_is_told_its_configs_whether_or_not_it_exists() {
+        let key = "consumer.assignment.interval.ms";
+        let broker = broker(&[], &[("g", key, "7"), ("", "group.consumer.assignment.interval.ms", "8")]);
+        let below = "group.consumer.assignment.interval.ms=8 3, group.consumer.assignment.interval.ms=1000 5";
+        check(&broker, (GROUP, "g"), key, &format!("{key}=7 8 [{key}=7 8, {below}]"));
+        check(&broker, (GROUP, "h"), key, &format!("{key}=1000 3 [{below}]"));
+        let reset = "share.auto.offset.reset=latest 5 [share.auto.offset.reset=latest 5]";
+        check(&broker, (GROUP, "g"), "share.auto.offset.reset", reset);
+        assert_eq!(described(&broker, (GROUP, ""), key), Err(ErrorCode::InvalidRequest));
+        assert_eq!(described(&broker, (CLIENT_METRICS, "m"), key), Err(ErrorCode::InvalidRequest));
+    }
+
+    #[test]
     fn what_might_be_a_secret_is_not_told() {
         let broker = broker(&[], &[("", "nobodys.config", "x"), ("", "message.max.bytes", "5")]);
         check(&broker, (BROKER, ""), "nobodys.config", "nobodys.config=null 3 [nobodys.config=null 3]");
@@ -453,6 +491,8 @@ mod tests {
         check((BROKER, ""), &[("log.cleanup.policy", Op::Append, Some("compact"))], None);
         check((BROKER, ""), &[("log.cleanup.policy", Op::Append, Some("nap"))], invalid);
         check((TOPIC, "t"), &[("no.such.config", set, Some("5"))], None);
+        check((GROUP, "g"), &[("no.such.config", set, Some("5"))], None);
+        check((CLIENT_METRICS, "m"), &[("interval.ms", set, Some("5"))], invalid);
         check((8, "1"), &[(key, set, Some("5"))], invalid);
         let twice = [alteration((TOPIC, "t"), &[]), alteration((TOPIC, "t"), &[])];
         let (error, _) = broker.check_alteration(&twice[0], &twice).expect_err("it is named twice");

@@ -12,15 +12,22 @@ use kafka_protocol::messages::incremental_alter_configs_response::AlterConfigsRe
 use super::image::ClusterImage;
 use super::partitions::Basis;
 use super::topics::Refused;
-use crate::kafka::config::{Key, NULL, broker_key, check_topic_config, topic_key};
+use crate::kafka::config::{
+    Key, NULL, broker_key, check_group_config, check_topic_config, group_key, topic_key,
+};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::metadata_records::{ConfigResource, MetadataRecord};
 use crate::kafka::topic_name;
-use crate::kafka::types::{BrokerId, Topic};
+use crate::kafka::types::{BrokerId, GroupId, Topic};
 
 /// Kafka's codes for what configs belong to (`ConfigResource.Type`).
 pub const TOPIC: i8 = 2;
 pub const BROKER: i8 = 4;
+pub const CLIENT_METRICS: i8 = 16;
+pub const GROUP: i8 = 32;
+
+/// Kafka lets clients be asked for metrics of theirs (KIP-714).
+pub const NO_CLIENT_METRICS: &str = "Client metrics, and their configs, are not modelled here.";
 
 /// The longest value.
 const MAX_VALUE_LENGTH: usize = i16::MAX as usize;
@@ -73,6 +80,7 @@ pub enum ConfigSource {
     DynamicDefault,
     Static,
     Default,
+    Group,
 }
 
 impl ConfigSource {
@@ -83,6 +91,7 @@ impl ConfigSource {
             ConfigSource::DynamicDefault => 3,
             ConfigSource::Static => 4,
             ConfigSource::Default => 5,
+            ConfigSource::Group => 8,
         }
     }
 }
@@ -105,18 +114,19 @@ pub fn changed_list(key: &Key, before: Option<&str>, op: Op, values: &str) -> St
     list.join(",")
 }
 
-/// Topic, broker or all brokers.
+/// Topic, broker, all brokers or group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Resource {
     Topic(Topic),
     /// `None`: the default of all brokers.
     Broker(Option<BrokerId>),
+    Group(GroupId),
 }
 
 impl Resource {
     /// # Errors
     ///
-    /// INVALID_REQUEST for a kind that has no configs here, or a broker's name that is no id.
+    /// INVALID_REQUEST for a kind that has no configs here, a broker's name that is no id, or a group without a name.
     pub fn read(resource_type: i8, name: &str) -> Result<Resource, Refused> {
         let invalid = |sentence: &str| Err((ErrorCode::InvalidRequest, sentence.to_string()));
         match (resource_type, name) {
@@ -133,6 +143,9 @@ impl Resource {
                 Ok(id) => Ok(Resource::Broker(Some(BrokerId(id)))),
                 Err(_) => invalid("Unable to parse broker name as a base 10 number."),
             },
+            (GROUP, "") => invalid("Default group resources are not allowed."),
+            (GROUP, name) => Ok(Resource::Group(GroupId::new(name))),
+            (CLIENT_METRICS, _) => invalid(NO_CLIENT_METRICS),
             (other, _) => invalid(&format!("Unknown resource type {other}")),
         }
     }
@@ -141,6 +154,7 @@ impl Resource {
         match self {
             Resource::Topic(_) => topic_key(name).copied(),
             Resource::Broker(_) => broker_key(name),
+            Resource::Group(_) => group_key(name).copied(),
         }
     }
 
@@ -150,6 +164,7 @@ impl Resource {
             Resource::Topic(name) => image.topic(name).map(|topic| topic.config.clone()),
             Resource::Broker(None) => Some(image.cluster_config.clone()),
             Resource::Broker(Some(broker)) => image.broker_configs.get(broker).cloned(),
+            Resource::Group(name) => image.group_configs.get(name.as_str()).cloned(),
         }
         .unwrap_or_default()
     }
@@ -172,6 +187,7 @@ impl Resource {
             Resource::Broker(broker) => {
                 (ConfigResource::Broker, broker.map(|id| id.to_string()).unwrap_or_default())
             }
+            Resource::Group(name) => (ConfigResource::Group, name.to_string()),
         };
         MetadataRecord::Config { resource, name, key: key.to_string(), value }
     }
@@ -249,11 +265,14 @@ fn altered(
             None => drop(values.remove(name)),
         }
     }
-    if let Resource::Topic(_) = target {
-        check_topic_config(&values, &basis.config.topic_defaults)
-            .map_err(|error| (ErrorCode::InvalidConfig, error.to_string()))?;
-    }
-    Ok(records)
+    let valid = match target {
+        Resource::Topic(_) => {
+            check_topic_config(&values, &basis.config.topic_defaults).map_err(|error| error.to_string())
+        }
+        Resource::Broker(_) => Ok(()),
+        Resource::Group(_) => check_group_config(&values),
+    };
+    valid.map(|()| records).map_err(|sentence| (ErrorCode::InvalidConfig, sentence))
 }
 
 /// R-REPL-48: with ELR the cluster has one min.insync.replicas for all that topics leave open.
@@ -369,7 +388,13 @@ mod tests {
         check((BROKER, "2"), (Op::Set, "message.max.bytes", "5"), Err(ErrorCode::BrokerIdNotRegistered));
         check((BROKER, "one"), (Op::Set, "message.max.bytes", "5"), Err(ErrorCode::InvalidRequest));
         check((BROKER, "-1"), (Op::Set, "message.max.bytes", "5"), Err(ErrorCode::InvalidRequest));
-        check((16, "x"), (Op::Set, "metrics", "5"), Err(ErrorCode::InvalidRequest));
+        check((CLIENT_METRICS, "x"), (Op::Set, "metrics", "5"), Err(ErrorCode::InvalidRequest));
+        let (group, session) = ((GROUP, "g"), "consumer.session.timeout.ms");
+        check(group, (Op::Set, session, "50000"), Ok("consumer.session.timeout.ms=50000"));
+        check(group, (Op::Set, session, "5000"), Err(ErrorCode::InvalidConfig));
+        check(group, (Op::Set, "session.timeout.ms", "50000"), Err(ErrorCode::InvalidConfig));
+        check(group, (Op::Append, session, "50000"), Err(ErrorCode::InvalidConfig));
+        check((GROUP, ""), (Op::Set, session, "50000"), Err(ErrorCode::InvalidRequest));
         let long = "x".repeat(40_000);
         check((BROKER, ""), (Op::Set, "nobodys.config", &long), Err(ErrorCode::InvalidConfig));
     }

@@ -135,6 +135,8 @@ pub struct ClusterImage {
     pub cluster_config: BTreeMap<String, String>,
     /// The dynamic configs of single brokers.
     pub broker_configs: BTreeMap<BrokerId, BTreeMap<String, String>>,
+    /// The dynamic configs of groups, whether or not there are such groups.
+    pub group_configs: BTreeMap<String, BTreeMap<String, String>>,
     pub features: BTreeMap<String, i16>,
     pub next_producer_id: ProducerId,
     /// Offset of the next record of the metadata log.
@@ -307,6 +309,7 @@ impl ClusterImage {
             (ConfigResource::Broker, _) if name.is_empty() => Some(&mut self.cluster_config),
             (ConfigResource::Broker, Ok(broker)) => Some(self.broker_configs.entry(broker).or_default()),
             (ConfigResource::Broker, Err(_)) => None,
+            (ConfigResource::Group, _) => Some(self.group_configs.entry(name.to_string()).or_default()),
             (ConfigResource::Topic, _) => {
                 self.topics.get_mut(&Topic::new(name)).map(|topic| &mut Rc::make_mut(topic).config)
             }
@@ -317,6 +320,7 @@ impl ClusterImage {
             None => config.remove(key),
         };
         self.broker_configs.retain(|_, config| !config.is_empty());
+        self.group_configs.retain(|_, config| !config.is_empty());
     }
 
     /// The partitions that a ClearElrRecord concerns (R-REPL-48).

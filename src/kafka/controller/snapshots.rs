@@ -68,8 +68,10 @@ impl ClusterImage {
         let of_topics = self.topics().map(|topic| (topics, topic.name.to_string(), &topic.config));
         let of_cluster = std::iter::once((brokers, String::new(), &self.cluster_config));
         let of_brokers = self.broker_configs.iter().map(|(id, config)| (brokers, id.to_string(), config));
+        let groups = ConfigResource::Group;
+        let of_groups = self.group_configs.iter().map(|(name, config)| (groups, name.clone(), config));
         let mut records = Vec::new();
-        for (resource, name, config) in of_topics.chain(of_cluster).chain(of_brokers) {
+        for (resource, name, config) in of_topics.chain(of_cluster).chain(of_brokers).chain(of_groups) {
             records.extend(config.iter().map(|(key, value)| MetadataRecord::Config {
                 resource,
                 name: name.clone(),
@@ -213,7 +215,8 @@ mod property {
         let broker = prop_oneof![Just(String::new()), (1..4).prop_map(|id: i32| id.to_string())];
         let of_topic = (0..3u8).prop_map(|topic| (ConfigResource::Topic, topic_name(topic).to_string()));
         let of_broker = broker.prop_map(|name| (ConfigResource::Broker, name));
-        (prop_oneof![of_topic, of_broker], "[ab]", proptest::option::of("[0-9]"))
+        let of_group = "[ab]".prop_map(|name| (ConfigResource::Group, name));
+        (prop_oneof![of_topic, of_broker, of_group], "[ab]", proptest::option::of("[0-9]"))
             .prop_map(|((resource, name), key, value)| MetadataRecord::Config { resource, name, key, value })
     }
 

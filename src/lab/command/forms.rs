@@ -13,7 +13,7 @@ const fn form(example: &'static str, what: &'static str) -> Form {
 }
 
 /// All forms, in the order in which a person is shown them.
-pub const FORMS: [Form; 39] = [
+pub const FORMS: [Form; 40] = [
     form("kill broker 2", "ends a process at once and resets its connections"),
     form("stop broker 2", "lets it give its leaderships away before it ends"),
     form("stop controller 101", "lets it give its place to another one before it ends"),
@@ -73,6 +73,7 @@ pub const FORMS: [Form; 39] = [
     form("describe topic orders", "tells which configs a topic was given"),
     form("describe broker 2", "tells which configs a broker was given"),
     form("describe cluster", "tells which defaults all brokers were given"),
+    form("describe group billing", "tells which configs a group was given"),
     form("describe quorum", "tells how far each controller and broker is in the metadata log"),
 ];
 

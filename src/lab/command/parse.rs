@@ -321,8 +321,15 @@ fn partition(words: &mut Words) -> Result<TopicPartition, CommandError> {
 }
 
 fn describe(words: &mut Words) -> Result<Command, CommandError> {
-    let what = one_of(words, &["topic", "broker", "cluster", "quorum"])?;
-    Ok(if what == "quorum" { Command::DescribeQuorum } else { Command::Describe(owner(what, words)?) })
+    Ok(match one_of(words, &["topic", "broker", "cluster", "group", "quorum"])? {
+        "quorum" => Command::DescribeQuorum,
+        "group" => {
+            let name = words.plain("the name of a group")?;
+            check_filled(name, "the name of a group")?;
+            Command::Describe(Resource::Group(GroupId::new(&name.text)))
+        }
+        what => Command::Describe(owner(what, words)?.into()),
+    })
 }
 
 /// `slow broker 2 to broker 3 by 200ms`
@@ -359,44 +366,63 @@ fn duration_us(words: &mut Words) -> Result<i64, CommandError> {
     parse_us(&token.text).ok_or_else(wrong)
 }
 
-/// What configs belong to: `topic orders`, `broker 2` or `cluster`.
-fn resource(words: &mut Words) -> Result<Resource, CommandError> {
+/// What has configs that have an effect: `topic orders`, `broker 2` or `cluster`.
+enum Owner {
+    Topic(Topic),
+    Broker(Option<BrokerId>),
+}
+
+impl From<Owner> for Resource {
+    fn from(owner: Owner) -> Resource {
+        match owner {
+            Owner::Topic(topic) => Resource::Topic(topic),
+            Owner::Broker(broker) => Resource::Broker(broker),
+        }
+    }
+}
+
+fn configurable(words: &mut Words) -> Result<Owner, CommandError> {
+    if let Some(token) = words.accept("group") {
+        let reason =
+            "the configs of groups are for the consumer, share and streams protocols, which are not modelled";
+        return Err(CommandError::new(token.column, reason.to_owned()));
+    }
     let kind = one_of(words, &["topic", "broker", "cluster"])?;
     owner(kind, words)
 }
 
-fn owner(kind: &str, words: &mut Words) -> Result<Resource, CommandError> {
+fn owner(kind: &str, words: &mut Words) -> Result<Owner, CommandError> {
     Ok(match kind {
-        "topic" => Resource::Topic(topic(words)?),
-        "broker" => Resource::Broker(Some(BrokerId(words.id("a broker id")?))),
-        _ => Resource::Broker(None),
+        "topic" => Owner::Topic(topic(words)?),
+        "broker" => Owner::Broker(Some(BrokerId(words.id("a broker id")?))),
+        _ => Owner::Broker(None),
     })
 }
 
-fn configured(resource: Resource, key: String, value: Option<String>) -> Command {
-    match resource {
-        Resource::Topic(topic) => Command::SetTopicConfig { topic, key, value },
-        Resource::Broker(broker) => Command::SetBrokerConfig { broker, key, value },
+fn configured(owner: Owner, key: String, value: Option<String>) -> Command {
+    match owner {
+        Owner::Topic(topic) => Command::SetTopicConfig { topic, key, value },
+        Owner::Broker(broker) => Command::SetBrokerConfig { broker, key, value },
     }
 }
 
 fn set(words: &mut Words) -> Result<Command, CommandError> {
     const WHAT: &str = "a config such as min.insync.replicas=1";
-    let resource = resource(words)?;
+    let owner = configurable(words)?;
     let token = words.take(WHAT)?;
     match &token.value {
         Some(value) if !token.text.is_empty() => {
-            Ok(configured(resource, token.text.clone(), Some(value.clone())))
+            Ok(configured(owner, token.text.clone(), Some(value.clone())))
         }
         _ => Err(CommandError::new(token.column, format!("expected {WHAT}"))),
     }
 }
 
 fn unset(words: &mut Words) -> Result<Command, CommandError> {
-    let resource = resource(words)?;
+    let owner = configurable(words)?;
     let token = words.plain("the name of a config")?;
     check_filled(token, "the name of a config")?;
-    Ok(configured(resource, token.text.clone(), None))
+    Ok(configured(owner, token.text.clone(), None))
 }
 
 fn producer(words: &mut Words) -> Result<ProducerDraft, CommandError> {

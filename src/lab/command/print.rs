@@ -83,6 +83,7 @@ pub fn print(command: &Command) -> String {
         Command::Describe(Resource::Topic(topic)) => format!("describe topic {}", quote(topic.as_str())),
         Command::DescribeQuorum => "describe quorum".to_owned(),
         Command::Describe(Resource::Broker(broker)) => format!("describe {}", owner(*broker)),
+        Command::Describe(Resource::Group(group)) => format!("describe group {}", quote(group.as_str())),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::client::consumer::{ConsumerSpec, Line};
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
-use crate::kafka::types::{BrokerId, ClientName, Topic, TopicPartition};
+use crate::kafka::types::{BrokerId, ClientName, GroupId, Topic, TopicPartition};
 use crate::sim::{Command, Target};
 
 fn command(text: &str) -> Command {
@@ -132,6 +132,7 @@ fn every_command_has_one_text_form_and_an_example() {
     check("describe topic orders", Command::Describe(Resource::Topic("orders".into())));
     check("describe broker 2", Command::Describe(Resource::Broker(Some(BrokerId(2)))));
     check("describe cluster", Command::Describe(Resource::Broker(None)));
+    check("describe group billing", Command::Describe(Resource::Group(GroupId::new("billing"))));
     check("describe quorum", Command::DescribeQuorum);
     check(
         "add producer checkout-api to orders rate 12/s keys \"cart-{0..7}\" acks=1 linger.ms=20",
@@ -236,7 +237,11 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
         "set broker min.insync.replicas=2",
         "column 12: expected a broker id; quote a name that has an =",
     );
-    check_refused("describe", "column 9: expected topic, broker, cluster, quorum");
+    check_refused("describe", "column 9: expected topic, broker, cluster, group, quorum");
+    check_refused("describe group", "column 15: expected the name of a group");
+    let groups =
+        "the configs of groups are for the consumer, share and streams protocols, which are not modelled";
+    check_refused("set group billing consumer.session.timeout.ms=50000", &format!("column 5: {groups}"));
 }
 
 #[test]
@@ -440,6 +445,7 @@ mod properties {
             ),
             topic().prop_map(|topic| Command::Describe(Resource::Topic(topic))),
             Just(Command::DescribeQuorum),
+            name().prop_map(|group| Command::Describe(Resource::Group(GroupId::new(&group)))),
             option::of(0..=i32::MAX)
                 .prop_map(|broker| Command::Describe(Resource::Broker(broker.map(BrokerId)))),
         ];

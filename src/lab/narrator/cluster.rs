@@ -264,6 +264,7 @@ pub(super) fn tell(processes: &Processes, time: Time, event: &Event) -> Option<S
                 Resource::Topic(topic) => (Subject::Topic(topic.clone()), format!("topic {topic}")),
                 Resource::Broker(Some(broker)) => (Subject::Broker(*broker), format!("broker {broker}")),
                 Resource::Broker(None) => (Subject::Cluster, "the cluster's default".to_owned()),
+                Resource::Group(group) => (Subject::Group(group.clone()), format!("group {group}")),
             };
             let list: Vec<String> = configs.iter().map(|(key, value)| format!("{key}={value}")).collect();
             let title = match list.is_empty() {

@@ -27,6 +27,7 @@ const FRAME_VERSION: u32 = 1;
 pub enum ConfigResource {
     Topic,
     Broker,
+    Group,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,6 +181,7 @@ impl ConfigResource {
         match self {
             ConfigResource::Topic => 2,
             ConfigResource::Broker => 4,
+            ConfigResource::Group => 32,
         }
     }
 }
@@ -193,6 +195,7 @@ fn decode_config(r: &mut Reader<'_>) -> Result<MetadataRecord, WireError> {
     let resource = match r.i8()? {
         2 => ConfigResource::Topic,
         4 => ConfigResource::Broker,
+        32 => ConfigResource::Group,
         other => return Err(r.error(WireProblem::Length(i64::from(other)))),
     };
     let (name, key) = (r.compact_string()?.to_string(), r.compact_string()?.to_string());
