@@ -55,7 +55,7 @@ impl Watch {
             );
             return Err(Check::MinIsr.broken(fault));
         }
-        let isr = leadership.isr.committed().to_vec();
+        let isr = leadership.isr.clone();
         self.note_passed_over(tp, &isr);
         Ok(())
     }

@@ -11,6 +11,7 @@ use super::metadata::MetadataWatch;
 use super::partition::{PartitionWatch, Robbed, is_settled};
 use super::{Watch, sight};
 use crate::kafka::replication::Partition;
+use crate::kafka::replication::isr::IsrState;
 use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, TopicPartition};
 use crate::sim::World;
 use crate::swarm::check::{Broken, Verdict};
@@ -40,21 +41,24 @@ impl Watch {
         }
     }
 
-    /// A leader commits with a smaller in-sync set than the newest configs ask for: it takes them up after the partitions,
-    /// and goes by its file until then (`BrokerMetadataPublisher.onMetadataUpdate`). The controller keeps eligible who does
-    /// not get what is committed meanwhile.
-    pub(super) fn note_passed_over(&mut self, tp: &TopicPartition, isr: &[BrokerId]) {
+    /// Who does not get what a leader commits, although the controller counts it as in sync or eligible.
+    ///
+    /// A leader takes up new configs after its partitions, and goes by its file until then
+    /// (`BrokerMetadataPublisher.onMetadataUpdate`): with a smaller in-sync set than is asked for it still commits. And a
+    /// registration that is as new as the last answer replaces the set that the leader has asked for since
+    /// (`Partition.makeLeader`), so it does not wait for who is about to join.
+    pub(super) fn note_passed_over(&mut self, tp: &TopicPartition, isr: &IsrState) {
         let needed = self.metadata.newest_min_isr(&tp.topic);
         let (Some(watch), Some(registration)) =
             (self.partitions.get_mut(tp), self.metadata.image.partition(tp))
         else {
             return;
         };
-        if isr.len() < (needed.min(registration.replicas.len() as i32)) as usize {
-            let passed_over = registration.elr.iter().filter(|id| !isr.contains(id));
-            for id in passed_over {
-                watch.robbed.entry(*id).or_insert(Robbed::PassedOver);
-            }
+        let is_small = (isr.committed().len() as i32) < needed.min(registration.replicas.len() as i32);
+        let eligible = registration.elr.iter().filter(|_| is_small);
+        let joining = registration.isr.iter().filter(|_| !isr.is_in_flight());
+        for id in eligible.chain(joining).filter(|id| !isr.committed().contains(id)) {
+            watch.robbed.entry(*id).or_insert(Robbed::PassedOver);
         }
     }
 

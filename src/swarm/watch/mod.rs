@@ -245,6 +245,11 @@ impl Watch {
             PartitionWatch::new(topic.id, world.now(), is_compacted)
         });
         watch.note_in_sync(&registration.isr, registration.leader);
+        let leader = sight::replica(world, registration.leader, tp);
+        let leader = leader.filter(|replica| replica.leader_epoch == registration.leader_epoch);
+        if let Some(leadership) = leader.and_then(|replica| replica.leader()) {
+            self.note_passed_over(tp, &leadership.isr);
+        }
     }
 
     /// Two nodes that replayed the same records hold equal images (R-CTRL-8).

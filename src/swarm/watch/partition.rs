@@ -48,8 +48,8 @@ pub enum Robbed {
     Unnoticed,
     /// The controller: it has to catch up before it is in sync again.
     Noticed,
-    /// Nothing of it was lost: a leader that does not know yet how many in-sync replicas are asked for committed without
-    /// it, while the controller, who does, counts it as eligible (KIP-966). It may lead.
+    /// Nothing of it was lost: a leader that does not know the newest configs or in-sync set committed without it, while
+    /// the controller, who does, counts it as in sync or eligible. It may lead.
     PassedOver,
 }
 
