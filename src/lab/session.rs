@@ -18,6 +18,7 @@ use super::pace::{self, Situation, StopsAt};
 use super::scenario::{Scenario, ScenarioError};
 use crate::kafka::event::{Event, GroupState};
 use crate::kafka::protocol::{ApiKey, Response};
+use crate::kafka::raft::{METADATA_TOPIC_ID, says_anything};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ControllerId, GroupId, NodeId};
 use crate::sim::{Command, Flight, Packet, Refusal, World, WorldConfig};
@@ -358,6 +359,9 @@ fn lacks_controller(world: &World) -> bool {
 
 fn carries_records(response: &Response) -> bool {
     let Response::Fetch(fetch) = response else { return false };
-    let mut partitions = fetch.responses.iter().flat_map(|topic| &topic.partitions);
-    partitions.any(|partition| partition.records.as_ref().is_some_and(|records| !records.is_empty()))
+    fetch.responses.iter().any(|topic| {
+        let all = topic.partitions.iter().filter_map(|partition| partition.records.as_ref());
+        let of_metadata = topic.topic_id == METADATA_TOPIC_ID.0;
+        all.filter(|records| !records.is_empty()).any(|records| !of_metadata || says_anything(records))
+    })
 }

@@ -4,7 +4,7 @@ use glassbroker::kafka::event::{ChangeReason, Event};
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::raft::QuorumRole;
 use glassbroker::kafka::types::{BrokerId, ControllerId, LeaderEpoch, NodeId, Offset, Topic};
-use glassbroker::sim::{Command, WorldConfig};
+use glassbroker::sim::{Command, Target, WorldConfig};
 
 use crate::dsl::{Cluster, cluster_with, config, controller, ids, quorum, tp};
 use glassbroker::swarm::watch::unrest_of_quorum;
@@ -42,6 +42,40 @@ fn until_elected(c: &mut Cluster, limit_ms: i64) -> i64 {
     });
     c.until("it is active", 1_000, |c| c.active().is_some());
     elected
+}
+
+/// R-CTRL-13.
+#[test]
+fn the_active_controller_writes_a_no_op_record_twice_a_second() {
+    let end = |c: &Cluster, id: i32| {
+        c.world.controller(ControllerId(id)).map_or(Offset::ZERO, |it| it.image().next_offset)
+    };
+    let written = |pairs: &[(&str, &str)]| {
+        let mut c = quorum(3, pairs);
+        c.run_ms(1_000);
+        let (leader, events) = (c.leader(), c.events().count());
+        let (before, image) = (end(&c, leader), c.world.newest_image().expect("an image").records());
+        c.run_ms(10_000);
+        assert_eq!(c.world.newest_image().expect("an image").records(), image, "they say nothing");
+        let told = c.events().skip(events).filter(|event| !matches!(event, Event::Process { .. }));
+        assert_eq!(told.count(), 0, "and nothing is told of them\n{}", c.report());
+        end(&c, leader) - before
+    };
+    assert_eq!(written(&[]), 20, "metadata.max.idle.interval.ms");
+    assert_eq!(written(&[("metadata.max.idle.interval.ms", "2000")]), 5);
+    assert_eq!(written(&[("metadata.max.idle.interval.ms", "0")]), 0);
+}
+
+/// R-CTRL-13: a controller that takes over goes on with them, and who lost the lead does not.
+#[test]
+fn only_the_active_controller_writes_no_op_records() {
+    let mut c = quorum(3, &[]);
+    c.kill_controller(c.leader());
+    until_elected(&mut c, 10_000);
+    let before = c.world.newest_image().expect("an image").next_offset;
+    c.run_ms(10_000);
+    let written = c.world.newest_image().expect("an image").next_offset - before;
+    assert!((19..=24).contains(&written), "{written}: no-op records and one dead broker's at most");
 }
 
 fn check_at_rest(c: &Cluster) {
@@ -85,6 +119,56 @@ fn the_death_of_the_active_controller_is_over_in_seconds_r_ctrl_3() {
     c.run_ms(3_000);
     assert_eq!(role(&c, dead), QuorumRole::Follower, "R-CTRL-2: it follows the one that leads");
     check_at_rest(&c);
+}
+
+#[test]
+fn the_first_election_waits_for_one_to_two_election_timeouts_r_ctrl_3() {
+    for timeout_ms in [300, 1_000, 3_000] {
+        let timeout = timeout_ms.to_string();
+        let c = quorum(3, &[("controller.quorum.election.timeout.ms", &timeout)]);
+        let elected = c.time_of("an election", |event| matches!(event, Event::QuorumLeaderElected { .. }));
+        assert!((timeout_ms..=2 * timeout_ms + 100).contains(&elected), "{timeout_ms}: {elected} ms");
+    }
+}
+
+#[test]
+fn a_follower_stands_when_it_has_heard_nothing_for_the_fetch_timeout_r_ctrl_3() {
+    for timeout_ms in [1_000, 5_000, 8_000] {
+        let timeout = timeout_ms.to_string();
+        let mut c = quorum(3, &[("controller.quorum.fetch.timeout.ms", &timeout)]);
+        c.run_ms(1_000);
+        let dead = c.leader();
+        c.kill_controller(dead);
+        let killed = c.now_ms();
+        // Its last answer may be as old as a fetch waits.
+        c.run_ms(timeout_ms - 600);
+        let roles = others(dead).map(|id| role(&c, id));
+        assert_eq!(roles, [QuorumRole::Follower; 2], "{timeout_ms}: too early");
+        let elected = until_elected(&mut c, 20_000) - killed;
+        assert!(elected <= timeout_ms + 2_200, "{timeout_ms}: {elected} ms");
+    }
+}
+
+/// A broker that the controllers do not reach goes on with what it knows, while others know better.
+#[test]
+fn two_brokers_may_disagree_about_who_leads_r_ctrl_8() {
+    let mut c = quorum(3, &[]).topic("t", 1, 3, &[]);
+    c.run_ms(1_000);
+    let seen = |c: &Cluster, broker: i32| {
+        let broker = c.world.broker(BrokerId(broker)).expect("it runs");
+        let partition = broker.image().partition(&tp("t-0")).expect("it is known");
+        (partition.leader.0, partition.leader_epoch.0)
+    };
+    assert_eq!([seen(&c, 2), seen(&c, 3)], [(1, 0), (1, 0)]);
+    let links = |c: &mut Cluster, link: fn(Target, Target) -> Command| {
+        (101..=103).for_each(|id| c.give(link(Target::Broker(BrokerId(3)), controller(id))));
+    };
+    links(&mut c, |a, b| Command::Cut { a, b });
+    c.give(Command::Stop(BrokerId(1)));
+    c.until("broker 2 knows that it leads", 5_000, |c| seen(c, 2).0 == 2);
+    assert_eq!(seen(&c, 3), (1, 0), "broker 3 knows of the old leader only");
+    links(&mut c, |a, b| Command::Heal { a, b });
+    c.until("they agree", 20_000, |c| seen(c, 2) == seen(c, 3));
 }
 
 #[test]
@@ -172,7 +256,8 @@ fn what_no_majority_has_is_never_seen_and_goes_when_the_quorum_is_whole_r_ctrl_5
 
 #[test]
 fn a_decision_that_a_majority_has_outlives_its_controller_r_ctrl_5_8() {
-    let mut c = quorum(3, &[]).topic("t", 1, 3, &[]);
+    // The decision is all that is written.
+    let mut c = quorum(3, &[("metadata.max.idle.interval.ms", "0")]).topic("t", 1, 3, &[]);
     c.run_ms(1_000);
     let old = c.leader();
     let end = |c: &Cluster, id: i32| {

@@ -16,7 +16,7 @@ use crate::kafka::time::Time;
 use crate::kafka::types::{Offset, Topic, TopicId, TopicPartition};
 
 /// What a run of metadata records touched.
-#[derive(Default)]
+#[derive(Default, PartialEq, Eq)]
 struct Delta {
     partitions: BTreeSet<TopicPartition>,
     deleted: BTreeMap<TopicId, Topic>,
@@ -100,7 +100,8 @@ impl Broker {
                     delta
                 }
             };
-            if !is_first {
+            // A no-op record changes nothing.
+            if !is_first && delta != Delta::default() {
                 self.publish(now, delta, fx);
             }
         }

@@ -62,6 +62,8 @@ pub struct BrokerConfig {
     pub session_timeout_ms: i64,
     pub quorum: QuorumConfig,
     pub metadata_log: MetadataLogConfig,
+    /// 0: the active controller writes nothing unasked.
+    pub metadata_max_idle_interval_ms: i64,
     pub default_replication_factor: i16,
     pub fetch_max_bytes: i32,
     pub group_initial_rebalance_delay_ms: i64,
@@ -232,6 +234,7 @@ impl BrokerConfig {
                 max_retention_bytes: v.integer("metadata.max.retention.bytes"),
                 max_retention_ms: v.integer("metadata.max.retention.ms"),
             },
+            metadata_max_idle_interval_ms: v.integer("metadata.max.idle.interval.ms"),
             default_replication_factor,
             fetch_max_bytes: v.int("fetch.max.bytes"),
             group_initial_rebalance_delay_ms: v.integer("group.initial.rebalance.delay.ms"),

@@ -197,6 +197,12 @@ const BROKER_KEYS: &[Key] = &[
         doc: "After this time a write starts a new segment of the metadata log.",
     },
     Key {
+        name: "metadata.max.idle.interval.ms",
+        default: "500",
+        kind: Kind::int_from(0),
+        doc: "How often the active controller writes a record that says nothing, so that the log moves; 0 for never.",
+    },
+    Key {
         name: "metadata.max.retention.bytes",
         default: "104857600",
         kind: Kind::long_from(i64::MIN),

@@ -74,7 +74,6 @@ const SERVER_KEYS: &[Key] = &[
     other("max.connections.per.ip.overrides", "", Kind::Text),
     other("max.request.partition.size.limit", "2000", Kind::int_from(1)),
     other("metadata.log.dir", NULL, Kind::Text),
-    other("metadata.max.idle.interval.ms", "500", Kind::int_from(0)),
     other("metric.reporters", "org.apache.kafka.common.metrics.JmxReporter", Kind::List),
     other("metrics.num.samples", "2", Kind::int_from(1)),
     other("metrics.recording.level", "INFO", Kind::Text),

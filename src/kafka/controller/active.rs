@@ -103,6 +103,11 @@ impl ActiveController {
         }
     }
 
+    /// R-CTRL-13: whatever else is written.
+    pub fn write_no_op(&mut self) {
+        self.write(Plan { records: vec![MetadataRecord::NoOp], ..Plan::default() });
+    }
+
     /// The answer to a request; `None` for one that a controller does not serve.
     pub fn answer<T>(&mut self, now: Time, request: &Request, fx: &mut Effects<T>) -> Option<Response> {
         Some(match request {

@@ -287,6 +287,7 @@ impl ClusterImage {
                 self.features.insert(name.clone(), *level);
             }
             MetadataRecord::ProducerIds { next, .. } => self.next_producer_id = *next,
+            MetadataRecord::NoOp => {}
             MetadataRecord::ClearElr { topic } => self.clear_elr(topic.as_ref()),
         }
     }

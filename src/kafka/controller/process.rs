@@ -35,6 +35,8 @@ pub enum ControllerTimer {
     BalanceLeaders,
     /// Looks for partitions without a leader that may have one from outside the in-sync set.
     ElectUncleanly,
+    /// Writes a record that says nothing.
+    WriteNoOp,
     /// No successor was found in time for a controller that is to stop.
     ShutDown,
     Raft(RaftTimer),
@@ -165,6 +167,7 @@ impl Controller {
             Input::Timer(timer @ (ControllerTimer::BalanceLeaders | ControllerTimer::ElectUncleanly)) => {
                 self.hold_elections(now, timer, fx);
             }
+            Input::Timer(ControllerTimer::WriteNoOp) => self.write_no_op(now, fx),
             Input::Timer(ControllerTimer::ShutDown) => return fx.exit(),
             Input::Timer(ControllerTimer::Raft(timer)) => {
                 self.with_raft(fx, |raft, fx| raft.on_timer(now, timer, fx));
@@ -256,6 +259,20 @@ impl Controller {
         fx.set_timer(ControllerTimer::CheckSessions, now.plus_ms(interval_ms));
     }
 
+    fn write_no_op(&mut self, now: Time, fx: &mut Effects<ControllerTimer>) {
+        let Some(active) = &mut self.active else { return };
+        active.write_no_op();
+        self.append_plans(now, fx);
+        self.arm_no_op(now, fx);
+    }
+
+    fn arm_no_op(&self, now: Time, fx: &mut Effects<ControllerTimer>) {
+        let interval_ms = self.config.metadata_max_idle_interval_ms;
+        if interval_ms > 0 {
+            fx.set_timer(ControllerTimer::WriteNoOp, now.plus_ms(interval_ms));
+        }
+    }
+
     /// The periodic elections of the active controller (R-REPL-49).
     fn hold_elections(&mut self, now: Time, timer: ControllerTimer, fx: &mut Effects<ControllerTimer>) {
         let Some(active) = &mut self.active else { return };
@@ -315,6 +332,7 @@ impl Controller {
         self.active = Some(ActiveController::new(now, epoch, config, self.features, &self.committed, random));
         self.append_plans(now, fx);
         self.arm_session_check(now, fx);
+        self.arm_no_op(now, fx);
         for timer in [ControllerTimer::BalanceLeaders, ControllerTimer::ElectUncleanly] {
             self.arm_elections(now, timer, false, fx);
         }
@@ -325,6 +343,7 @@ impl Controller {
         self.active = None;
         self.decisions.clear();
         fx.cancel_timer(ControllerTimer::CheckSessions);
+        fx.cancel_timer(ControllerTimer::WriteNoOp);
         fx.cancel_timer(ControllerTimer::BalanceLeaders);
         fx.cancel_timer(ControllerTimer::ElectUncleanly);
         for waiting in std::mem::take(&mut self.waiting) {

@@ -17,12 +17,28 @@ use crate::kafka::config::MetadataLogConfig;
 use crate::kafka::log::{AppendError, Log, LogConfig, Origin};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::metadata_records::MetadataRecord;
-use crate::kafka::record::{Batch, BatchBuilder, BatchParameters, ControlType, NewRecord, control_batch};
+use crate::kafka::record::{
+    Batch, BatchBuilder, BatchError, BatchParameters, ControlType, NewRecord, control_batch, split_batches,
+};
 use crate::kafka::time::Time;
 use crate::kafka::types::{ControllerId, LeaderEpoch, Offset, TopicId};
 
 /// `__cluster_metadata` has a fixed id.
 pub const METADATA_TOPIC_ID: TopicId = TopicId(uuid::Uuid::from_u128(1));
+
+/// Whether fetched records of the metadata log are more than no-op records, which tell nobody anything.
+pub fn says_anything(bytes: &Bytes) -> bool {
+    let is_no_op = |value: Option<Bytes>| {
+        value.is_some_and(|value| MetadataRecord::decode(&value) == Ok(MetadataRecord::NoOp))
+    };
+    split_batches(bytes.clone()).any(|batch| {
+        let records = batch.and_then(|batch| match batch.is_control() {
+            true => Err(BatchError::Control),
+            false => batch.records(),
+        });
+        records.map_or(true, |records| !records.into_iter().all(|record| is_no_op(record.value)))
+    })
+}
 
 const LEADER_CHANGE_VERSION: i16 = 0;
 
@@ -359,4 +375,31 @@ fn decode_batch(batch: &Batch) -> Vec<(Offset, Option<MetadataRecord>)> {
     let replayed =
         records.into_iter().map(|record| (record.offset, (!is_control).then(|| decode(record.value))));
     replayed.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kafka::config::BrokerConfig;
+
+    #[test]
+    fn only_no_op_records_say_nothing_r_ctrl_13() {
+        let check = |written: &[&[MetadataRecord]], expected: bool| {
+            let mut log = MetadataLog::default();
+            let config = BrokerConfig::default().metadata_log;
+            written.iter().for_each(|records| log.append(Time::ZERO, LeaderEpoch(1), records, &config));
+            let batches = log.batches_from(Offset::ZERO).map(|batch| batch.bytes().to_vec());
+            assert_eq!(
+                says_anything(&batches.flatten().collect::<Vec<u8>>().into()),
+                expected,
+                "{written:?}"
+            );
+        };
+        let change = MetadataRecord::FeatureLevel { name: "group.version".to_string(), level: 1 };
+        check(&[], false);
+        check(&[&[MetadataRecord::NoOp]], false);
+        check(&[&[MetadataRecord::NoOp], &[MetadataRecord::NoOp, MetadataRecord::NoOp]], false);
+        check(&[&[MetadataRecord::NoOp], std::slice::from_ref(&change)], true);
+        check(&[&[MetadataRecord::NoOp, change]], true);
+    }
 }

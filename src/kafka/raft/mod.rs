@@ -19,6 +19,6 @@ mod transitions;
 pub use client::{RaftClient, RaftDisk, RaftSetup, RaftTimer};
 pub use describe::{QuorumStatus, ReplicaStatus, describe_quorum_request, quorum_error, quorum_status};
 pub use leader::Progress;
-pub use log::{METADATA_TOPIC_ID, MetadataLog, Next};
+pub use log::{METADATA_TOPIC_ID, MetadataLog, Next, says_anything};
 pub use snapshot::{Snapshot, SnapshotId};
 pub use state::{ElectionState, QuorumRole};

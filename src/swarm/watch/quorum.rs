@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::sight::{self, Mark};
+use crate::kafka::protocol::metadata_records::MetadataRecord;
 use crate::kafka::raft::{MetadataLog, QuorumRole};
 use crate::kafka::types::{ControllerId, LeaderEpoch, NodeId, Offset};
 use crate::sim::World;
@@ -103,8 +104,16 @@ pub fn unrest(world: &World) -> Option<String> {
     epochs.dedup();
     ends.sort();
     ends.dedup();
-    let settled = leaders == 1 && epochs.len() == 1 && ends.len() == 1;
+    let settled = leaders == 1 && epochs.len() == 1 && only_no_ops_from(world, ends.first().copied());
     (!settled).then(|| format!("{leaders} lead the quorum, epochs {epochs:?}, images at {ends:?}"))
+}
+
+/// Who has applied the log up to there knows all that it says: no-op records come for ever (R-CTRL-13).
+fn only_no_ops_from(world: &World, from: Option<Offset>) -> bool {
+    let (Some(active), Some(from)) = (world.active_controller(), from) else { return false };
+    let log = active.raft().log();
+    let says_nothing = |record: &Option<MetadataRecord>| *record == Some(MetadataRecord::NoOp);
+    from >= log.start_offset() && log.committed_records(from).0.iter().all(|(_, record)| says_nothing(record))
 }
 
 /// R-CTRL-5: what becomes committed, a majority of the voters has.

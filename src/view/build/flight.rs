@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::kafka::protocol::{ApiKey, Request, Response};
-use crate::kafka::raft::METADATA_TOPIC_ID;
+use crate::kafka::raft::{METADATA_TOPIC_ID, says_anything};
 use crate::kafka::record::{Batch, split_batches};
 use crate::kafka::types::{Topic, TopicId, TopicPartition};
 use crate::view::build::broker::key_colour;
@@ -102,6 +102,9 @@ fn carrying<'a>(
 ) -> Cargo {
     for (topic, partition, bytes) in parts {
         let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) else { continue };
+        if topic == METADATA_TOPIC_ID && !says_anything(bytes) {
+            return cargo;
+        }
         if topic == METADATA_TOPIC_ID {
             return Cargo { kind: FlightKind::Control, label: "metadata records", ..cargo };
         }

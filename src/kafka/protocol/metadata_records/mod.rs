@@ -59,6 +59,8 @@ pub enum MetadataRecord {
         next: ProducerId,
     },
     BrokerRegistrationChange(BrokerRegistrationChange),
+    /// Says nothing; that it is committed shows that the log can move.
+    NoOp,
     /// The eligible replicas and last known leaders of a topic's partitions are forgotten; `None`: of all topics'.
     ClearElr {
         topic: Option<Topic>,
@@ -79,6 +81,7 @@ impl MetadataRecord {
             MetadataRecord::BrokerRegistrationChange(change) => {
                 (17, u32::from(change.in_controlled_shutdown))
             }
+            MetadataRecord::NoOp => (20, 0),
             MetadataRecord::ClearElr { .. } => (28, 0),
         }
     }
@@ -122,6 +125,7 @@ impl MetadataRecord {
                 w.tags(&[]);
             }
             MetadataRecord::BrokerRegistrationChange(record) => encode_registration_change(&mut w, record),
+            MetadataRecord::NoOp => w.tags(&[]),
             MetadataRecord::ClearElr { topic } => {
                 w.compact_string(topic.as_ref().map_or("", Topic::as_str));
                 w.tags(&[]);
@@ -164,6 +168,10 @@ impl MetadataRecord {
                 MetadataRecord::ProducerIds { broker, epoch, next }
             }
             (17, 0 | 1) => MetadataRecord::BrokerRegistrationChange(decode_registration_change(&mut r)?),
+            (20, 0) => {
+                r.tags()?;
+                MetadataRecord::NoOp
+            }
             (28, 0) => {
                 let topic = r.compact_string()?;
                 r.tags()?;
@@ -263,6 +271,7 @@ mod tests {
         };
         check(MetadataRecord::BrokerRegistrationChange(fenced));
         check(MetadataRecord::RemoveTopic { id: topic_id });
+        check(MetadataRecord::NoOp);
         check(MetadataRecord::ClearElr { topic: None });
         check(MetadataRecord::ClearElr { topic: Some("orders".into()) });
         check(MetadataRecord::FeatureLevel { name: "metadata.version".into(), level: 30 });
