@@ -15,7 +15,7 @@ use serde::de::IgnoredAny;
 
 use super::java_order::JavaTable;
 use super::values::{Hex, Runs, partitions_of};
-use super::{Chained, ConformanceError, Failure, Report, check, parse};
+use super::{ConformanceError, Failure, Report, check, run_chained};
 use crate::kafka::group::assignor::{ClientAssignor, Plan, Subscription, TopicShape};
 use crate::kafka::group::java_hash;
 use crate::kafka::protocol::wire::{Reader, WireError, Writer};
@@ -122,15 +122,9 @@ pub fn cooperative_sticky(text: &str) -> Result<Report, ConformanceError> {
 }
 
 fn run(assignor: ClientAssignor, file: &str, text: &str) -> Result<Report, ConformanceError> {
-    let recording: Chained<Case, Chain> = parse(text)?;
-    let mut report = Report::new(file);
-    for case in &recording.cases {
-        report.case(single(assignor, case).map_err(|failure| failure.within(&case.name)));
-    }
-    for chain in &recording.chains {
-        report.case(chained(assignor, chain).map_err(|failure| failure.within(&chain.name)));
-    }
-    report.finish(&recording.header)
+    let case = |case: &Case| single(assignor, case).map_err(|failure| failure.within(&case.name));
+    let chain = |chain: &Chain| chained(assignor, chain).map_err(|failure| failure.within(&chain.name));
+    run_chained(text, file, case, chain)
 }
 
 fn single(assignor: ClientAssignor, case: &Case) -> Result<(), Failure> {

@@ -216,6 +216,20 @@ fn run_cases<T: DeserializeOwned>(
     report.finish(&recording.header)
 }
 
+/// Runs a file of cases and of chains of cases, which each say their name when they fail.
+fn run_chained<T: DeserializeOwned, C: DeserializeOwned>(
+    text: &str,
+    file: &str,
+    single: impl Fn(&T) -> Result<(), Failure>,
+    chain: impl Fn(&C) -> Result<(), Failure>,
+) -> Result<Report, ConformanceError> {
+    let recording: Chained<T, C> = parse(text)?;
+    let mut report = Report::new(file);
+    recording.cases.iter().for_each(|case| report.case(single(case)));
+    recording.chains.iter().for_each(|steps| report.case(chain(steps)));
+    report.finish(&recording.header)
+}
+
 fn parse<T: DeserializeOwned>(text: &str) -> Result<T, ConformanceError> {
     serde_json::from_str(text).map_err(|error| ConformanceError::Json(error.to_string()))
 }

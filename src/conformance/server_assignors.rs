@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::values::{Hex, Runs, TopicIdText};
-use super::{Chained, ConformanceError, Failure, Report, check, parse};
+use super::{ConformanceError, Failure, Report, check, run_chained};
 use crate::kafka::group::assignor::server::{Assigned, GroupSpec, MemberSpec, ServerAssignor, Taken};
 use crate::kafka::types::{MemberId, TopicId};
 
@@ -68,15 +68,12 @@ pub fn range(text: &str) -> Result<Report, ConformanceError> {
 }
 
 fn run(assignor: ServerAssignor, file: &str, text: &str) -> Result<Report, ConformanceError> {
-    let recording: Chained<Case, Chain> = parse(text)?;
-    let mut report = Report::new(file);
-    let named = |case: &Case| single(assignor, case).map_err(|failure| failure.within(&case.name));
-    recording.cases.iter().for_each(|case| report.case(named(case)));
-    for chain in &recording.chains {
-        let outcome = chain.steps.iter().try_for_each(named);
-        report.case(outcome.map_err(|failure| failure.within(&chain.name)));
-    }
-    report.finish(&recording.header)
+    let case = |case: &Case| single(assignor, case).map_err(|failure| failure.within(&case.name));
+    let chain = |chain: &Chain| {
+        let outcome = chain.steps.iter().try_for_each(case);
+        outcome.map_err(|failure| failure.within(&chain.name))
+    };
+    run_chained(text, file, case, chain)
 }
 
 fn single(assignor: ServerAssignor, case: &Case) -> Result<(), Failure> {

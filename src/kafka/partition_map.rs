@@ -47,18 +47,8 @@ const CHUNK: i32 = 16;
 
 type Slot<K, V> = Option<(K, V)>;
 
-/// `CHUNK` partitions with consecutive numbers.
-#[derive(Clone, Debug)]
-struct Chunk<K, V> {
-    slots: [Slot<K, V>; CHUNK as usize],
-    len: usize,
-}
-
-impl<K, V> Default for Chunk<K, V> {
-    fn default() -> Self {
-        Chunk { slots: [const { None }; CHUNK as usize], len: 0 }
-    }
-}
+/// Partitions with consecutive numbers.
+type Chunk<K, V> = [Slot<K, V>; CHUNK as usize];
 
 /// The partitions of one topic: chunks by the number of their first partition divided by `CHUNK`.
 type Chunks<K, V> = Vec<(i32, Rc<Chunk<K, V>>)>;
@@ -109,7 +99,7 @@ impl<K: PartitionKey, V> PartitionMap<K, V> {
         let chunks = &self.topics[self.find(key.topic()).ok()?].1;
         let (number, slot) = split(key.number());
         let chunk = &chunks[place(chunks, number).ok()?].1;
-        chunk.slots[slot].as_ref().map(|(_, value)| value)
+        chunk[slot].as_ref().map(|(_, value)| value)
     }
 
     pub fn contains_key(&self, key: &K) -> bool {
@@ -157,7 +147,7 @@ impl<K: PartitionKey, V> Index<&K> for PartitionMap<K, V> {
 }
 
 fn of_chunks<K, V>(chunks: &Chunks<K, V>) -> impl Iterator<Item = (&K, &V)> {
-    let slots = chunks.iter().flat_map(|(_, chunk)| &chunk.slots);
+    let slots = chunks.iter().flat_map(|(_, chunk)| chunk.iter());
     slots.filter_map(|slot| slot.as_ref().map(|(key, value)| (key, value)))
 }
 
@@ -169,8 +159,8 @@ impl<K: PartitionKey, V: Clone> PartitionMap<K, V> {
         let place = place(chunks, number).ok()?;
         let chunk = &mut chunks[place].1;
         // What is not there must not cost a copy.
-        chunk.slots[slot].as_ref()?;
-        Rc::make_mut(chunk).slots[slot].as_mut().map(|(_, value)| value)
+        chunk[slot].as_ref()?;
+        Rc::make_mut(chunk)[slot].as_mut().map(|(_, value)| value)
     }
 
     /// The value that was there.
@@ -182,13 +172,12 @@ impl<K: PartitionKey, V: Clone> PartitionMap<K, V> {
         let chunks = &mut self.topics[topic].1;
         let (number, slot) = split(key.number());
         let place = place(chunks, number).unwrap_or_else(|place| {
-            chunks.insert(place, (number, Rc::default()));
+            chunks.insert(place, (number, Rc::new([const { None }; CHUNK as usize])));
             place
         });
         let chunk = Rc::make_mut(&mut chunks[place].1);
-        let before = chunk.slots[slot].replace((key, value));
+        let before = chunk[slot].replace((key, value));
         if before.is_none() {
-            chunk.len += 1;
             self.len += 1;
         }
         before.map(|(_, value)| value)
@@ -207,11 +196,10 @@ impl<K: PartitionKey, V: Clone> PartitionMap<K, V> {
         let chunks = &mut self.topics[topic].1;
         let (number, slot) = split(key.number());
         let place = place(chunks, number).ok()?;
-        chunks[place].1.slots[slot].as_ref()?;
+        chunks[place].1[slot].as_ref()?;
         let chunk = Rc::make_mut(&mut chunks[place].1);
-        let (_, value) = chunk.slots[slot].take()?;
-        chunk.len -= 1;
-        if chunk.len == 0 {
+        let (_, value) = chunk[slot].take()?;
+        if chunk.iter().all(Option::is_none) {
             chunks.remove(place);
         }
         if chunks.is_empty() {
@@ -224,7 +212,7 @@ impl<K: PartitionKey, V: Clone> PartitionMap<K, V> {
     /// Writes to every chunk.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
         let chunks = self.topics.iter_mut().flat_map(|(_, chunks)| chunks);
-        let slots = chunks.flat_map(|(_, chunk)| &mut Rc::make_mut(chunk).slots);
+        let slots = chunks.flat_map(|(_, chunk)| Rc::make_mut(chunk));
         slots.filter_map(|slot| slot.as_mut().map(|(key, value)| (&*key, value)))
     }
 }

@@ -7,6 +7,7 @@
 pub mod timer;
 
 mod admin;
+mod config_helper;
 mod configs;
 mod alter_partition;
 mod connections;

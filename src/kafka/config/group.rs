@@ -7,29 +7,29 @@ use std::collections::BTreeMap;
 
 use super::{Key, Kind, broker_key, check_value};
 
-const fn key(name: &'static str, default: &'static str, kind: Kind) -> Key {
-    Key { name, default, kind, doc: "" }
-}
-
 /// Every config of a group.
 pub const GROUP_KEYS: &[Key] = &[
-    key("consumer.assignment.interval.ms", "1000", Kind::int_from(0)),
-    key("consumer.heartbeat.interval.ms", "5000", Kind::int_from(1)),
-    key("consumer.session.timeout.ms", "45000", Kind::int_from(1)),
-    key("share.assignment.interval.ms", "1000", Kind::int_from(0)),
-    key(OFFSET_RESET, "latest", Kind::Text),
-    key("share.delivery.count.limit", "5", Kind::int_from(2)),
-    key("share.heartbeat.interval.ms", "5000", Kind::int_from(1)),
-    key("share.isolation.level", "read_uncommitted", Kind::OneOf(&["read_committed", "read_uncommitted"])),
-    key("share.partition.max.record.locks", "2000", Kind::int_from(100)),
-    key("share.record.lock.duration.ms", "30000", Kind::int_from(1000)),
-    key("share.renew.acknowledge.enable", "true", Kind::Boolean),
-    key("share.session.timeout.ms", "45000", Kind::int_from(1)),
-    key("streams.assignment.interval.ms", "1000", Kind::int_from(0)),
-    key("streams.heartbeat.interval.ms", "5000", Kind::int_from(1)),
-    key("streams.initial.rebalance.delay.ms", "3000", Kind::int_from(0)),
-    key("streams.num.standby.replicas", "0", Kind::int_from(0)),
-    key("streams.session.timeout.ms", "45000", Kind::int_from(1)),
+    Key::plain("consumer.assignment.interval.ms", "1000", Kind::int_from(0)),
+    Key::plain("consumer.heartbeat.interval.ms", "5000", Kind::int_from(1)),
+    Key::plain("consumer.session.timeout.ms", "45000", Kind::int_from(1)),
+    Key::plain("share.assignment.interval.ms", "1000", Kind::int_from(0)),
+    Key::plain(OFFSET_RESET, "latest", Kind::Text),
+    Key::plain("share.delivery.count.limit", "5", Kind::int_from(2)),
+    Key::plain("share.heartbeat.interval.ms", "5000", Kind::int_from(1)),
+    Key::plain(
+        "share.isolation.level",
+        "read_uncommitted",
+        Kind::OneOf(&["read_committed", "read_uncommitted"]),
+    ),
+    Key::plain("share.partition.max.record.locks", "2000", Kind::int_from(100)),
+    Key::plain("share.record.lock.duration.ms", "30000", Kind::int_from(1000)),
+    Key::plain("share.renew.acknowledge.enable", "true", Kind::Boolean),
+    Key::plain("share.session.timeout.ms", "45000", Kind::int_from(1)),
+    Key::plain("streams.assignment.interval.ms", "1000", Kind::int_from(0)),
+    Key::plain("streams.heartbeat.interval.ms", "5000", Kind::int_from(1)),
+    Key::plain("streams.initial.rebalance.delay.ms", "3000", Kind::int_from(0)),
+    Key::plain("streams.num.standby.replicas", "0", Kind::int_from(0)),
+    Key::plain("streams.session.timeout.ms", "45000", Kind::int_from(1)),
 ];
 
 const OFFSET_RESET: &str = "share.auto.offset.reset";

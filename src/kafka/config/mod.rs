@@ -44,6 +44,13 @@ pub struct Key {
     pub doc: &'static str,
 }
 
+impl Key {
+    /// One without a description.
+    const fn plain(name: &'static str, default: &'static str, kind: Kind) -> Key {
+        Key { name, default, kind, doc: "" }
+    }
+}
+
 /// What values a key takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

@@ -146,24 +146,20 @@ pub(super) const COMPRESSION_TYPES: &[&str] = if cfg!(feature = "codecs") {
 
 /// Topic configs that Kafka knows and that have no effect here yet. The controller checks and keeps them.
 pub const TOPIC_NOT_MODELLED: &[Key] = &[
-    other("compression.gzip.level", "-1", Kind::Integer { min: -1, max: 9 }),
-    other("compression.lz4.level", "9", Kind::Integer { min: 1, max: 17 }),
-    other("compression.zstd.level", "3", Kind::Integer { min: -131_072, max: 22 }),
-    other("file.delete.delay.ms", "60000", Kind::long_from(0)),
-    other("follower.replication.throttled.replicas", "", Kind::Replicas),
-    other("leader.replication.throttled.replicas", "", Kind::Replicas),
-    other("local.retention.bytes", "-2", Kind::long_from(-2)),
-    other("local.retention.ms", "-2", Kind::long_from(-2)),
-    other("preallocate", "false", Kind::Boolean),
-    other("remote.log.copy.disable", "false", Kind::Boolean),
-    other("remote.log.delete.on.disable", "false", Kind::Boolean),
-    other("remote.storage.enable", "false", Kind::Boolean),
-    other("segment.jitter.ms", "0", Kind::long_from(0)),
+    Key::plain("compression.gzip.level", "-1", Kind::Integer { min: -1, max: 9 }),
+    Key::plain("compression.lz4.level", "9", Kind::Integer { min: 1, max: 17 }),
+    Key::plain("compression.zstd.level", "3", Kind::Integer { min: -131_072, max: 22 }),
+    Key::plain("file.delete.delay.ms", "60000", Kind::long_from(0)),
+    Key::plain("follower.replication.throttled.replicas", "", Kind::Replicas),
+    Key::plain("leader.replication.throttled.replicas", "", Kind::Replicas),
+    Key::plain("local.retention.bytes", "-2", Kind::long_from(-2)),
+    Key::plain("local.retention.ms", "-2", Kind::long_from(-2)),
+    Key::plain("preallocate", "false", Kind::Boolean),
+    Key::plain("remote.log.copy.disable", "false", Kind::Boolean),
+    Key::plain("remote.log.delete.on.disable", "false", Kind::Boolean),
+    Key::plain("remote.storage.enable", "false", Kind::Boolean),
+    Key::plain("segment.jitter.ms", "0", Kind::long_from(0)),
 ];
-
-const fn other(name: &'static str, default: &'static str, kind: Kind) -> Key {
-    Key { name, default, kind, doc: "" }
-}
 
 /// What a topic's own values, the cluster's and the defaults come to (R-LOG-53).
 #[derive(Clone, Debug, PartialEq, Eq)]

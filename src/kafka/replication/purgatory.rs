@@ -133,7 +133,7 @@ impl Purgatory {
         let id = OperationId(self.next);
         self.next += 1;
         for tp in &watched {
-            self.add_watcher(id, tp);
+            add_watcher(&mut self.watchers, id, tp);
         }
         self.deadlines.insert((deadline, id));
         self.operations.insert(id, Waiting { operation, deadline, watched });
@@ -159,17 +159,8 @@ impl Purgatory {
         if let Operation::Fetch(fetch) = &mut waiting.operation {
             fetch.segments.entry(key).or_insert(segment);
         }
-        let is_new = !waiting.watched.contains(tp);
-        if is_new {
+        if add_watcher(&mut self.watchers, id, tp) {
             waiting.watched.push(tp.clone());
-            self.add_watcher(id, tp);
-        }
-    }
-
-    fn add_watcher(&mut self, id: OperationId, tp: &TopicPartition) {
-        let watchers = self.watchers.get_or_insert_with(tp, Vec::new);
-        if let Err(place) = watchers.binary_search(&id) {
-            watchers.insert(place, id);
         }
     }
 
@@ -204,4 +195,18 @@ impl Purgatory {
     pub fn iter(&self) -> impl Iterator<Item = (OperationId, &Waiting)> {
         self.operations.iter().map(|(id, waiting)| (*id, waiting))
     }
+}
+
+/// Whether it did not watch the partition already.
+fn add_watcher(
+    watchers: &mut PartitionMap<TopicPartition, Vec<OperationId>>,
+    id: OperationId,
+    tp: &TopicPartition,
+) -> bool {
+    let watchers = watchers.get_or_insert_with(tp, Vec::new);
+    let place = watchers.binary_search(&id);
+    if let Err(place) = place {
+        watchers.insert(place, id);
+    }
+    place.is_err()
 }
