@@ -17,7 +17,7 @@
 //! | 08c leader epochs | entries after each step, answers | nothing |
 //! | 08d compaction | every batch and record that each cleaning leaves, and its segment | nothing |
 //! | 08e segments | outcome of each step, segments with their sizes, offsets, lookups by time | nothing |
-//! | 11b protocol bytes | bytes and fields of subscriptions, assignments and records of classic groups | records of groups of the newer protocol and of `__transaction_state`: counted as left out |
+//! | 11b protocol bytes | bytes and fields of subscriptions, assignments and records of `__consumer_offsets` | records of `__transaction_state`: counted as left out |
 //! | 11c Java's hash order | the order of maps and sets, hashes, the order of topic ids | nothing |
 //! | 12 replication | answers, requests for other in-sync sets, the leader's state after each step | nothing |
 //!

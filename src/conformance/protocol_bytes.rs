@@ -3,14 +3,20 @@
 //! **Invariant:** bytes read to the fields, and fields written are the bytes; a record without a codec is counted as left out.
 
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, IgnoredAny};
+use uuid::Uuid;
 
 use super::values::Hex;
 use super::{ConformanceError, Failure, Header, Report, check, parse};
 use crate::kafka::group::consumer_protocol::{ConsumerAssignment, ConsumerSubscription};
 use crate::kafka::protocol::coordinator_records::{
-    GroupMetadataValue, MemberMetadata, OffsetCommitValue, RecordKey,
+    AssignedTopic, ConsumerRecord, CurrentAssignmentValue, GroupEpochValue, GroupMetadataValue,
+    MemberMetadata, OffsetCommitValue, RecordKey, TargetTopic,
 };
-use crate::kafka::types::{Generation, GroupId, LeaderEpoch, MemberId, Offset, Topic, TopicPartition};
+use crate::kafka::protocol::wire::WireError;
+use crate::kafka::types::{
+    Generation, GroupEpoch, GroupId, LeaderEpoch, MemberId, Offset, Topic, TopicId, TopicPartition,
+};
 
 const FILE: &str = "11b_protocol_bytes.json";
 
@@ -117,6 +123,55 @@ struct MemberFields {
     assignment: Hex,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct MemberKey {
+    group: String,
+    member_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupEpochFields {
+    epoch: i32,
+    tagged: Vec<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct TargetFields {
+    topic_partitions: Vec<TopicFields>,
+    tagged: Vec<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct CurrentFields {
+    member_epoch: i32,
+    previous_member_epoch: i32,
+    state: i8,
+    assigned_partitions: Vec<TopicFields>,
+    partitions_pending_revocation: Vec<TopicFields>,
+    tagged: Vec<IgnoredAny>,
+}
+
+/// A topic id in hex digits with dashes.
+struct DashedId(TopicId);
+
+impl<'de> Deserialize<'de> for DashedId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<DashedId, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Uuid::parse_str(&text).map(|id| DashedId(TopicId(id))).map_err(D::Error::custom)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct TopicFields {
+    topic_id: DashedId,
+    partitions: Vec<i32>,
+}
+
 /// Runs every case of the file whose kind of record is known.
 pub fn run(text: &str) -> Result<Report, ConformanceError> {
     let vectors: Vectors = parse(text)?;
@@ -131,10 +186,7 @@ pub fn run(text: &str) -> Result<Report, ConformanceError> {
         let outcome = match (case.topic.as_str(), case.key_version) {
             ("__consumer_offsets", 1) => offset_commit(case)?,
             ("__consumer_offsets", 2) => classic_group(case)?,
-            ("__consumer_offsets", _) => {
-                report.leave_out("records of groups of the newer protocol");
-                continue;
-            }
+            ("__consumer_offsets", _) => consumer_group(case)?,
             _ => {
                 report.leave_out("records of __transaction_state");
                 continue;
@@ -250,4 +302,53 @@ fn classic_group(case: &RecordCase) -> Result<Result<(), Failure>, ConformanceEr
         let read = case.value_hex.as_ref().map(|hex| GroupMetadataValue::decode(&hex.0));
         check(|| "value read".to_owned(), &value.map(Ok), &read)
     }))
+}
+
+fn consumer_group(case: &RecordCase) -> Result<Result<(), Failure>, ConformanceError> {
+    let (group, record, tagged) = match case.key_version {
+        3 => {
+            let (key, value): (GroupKey, GroupEpochFields) = (fields(&case.key)?, fields(&case.value)?);
+            let epoch = GroupEpochValue { epoch: GroupEpoch(value.epoch), metadata_hash: 0 };
+            (key.group, ConsumerRecord::GroupEpoch(Some(epoch)), value.tagged)
+        }
+        7 => {
+            let (key, value): (MemberKey, TargetFields) = (fields(&case.key)?, fields(&case.value)?);
+            let topic =
+                |topic: TopicFields| TargetTopic { topic_id: topic.topic_id.0, partitions: topic.partitions };
+            let target = value.topic_partitions.into_iter().map(topic).collect();
+            let member = MemberId::new(&key.member_id);
+            (key.group, ConsumerRecord::Target(member, Some(target)), value.tagged)
+        }
+        8 => {
+            let (key, value): (MemberKey, CurrentFields) = (fields(&case.key)?, fields(&case.value)?);
+            let topic = |topic: TopicFields| AssignedTopic {
+                topic_id: topic.topic_id.0,
+                partitions: topic.partitions,
+                epochs: None,
+            };
+            let current = CurrentAssignmentValue {
+                member_epoch: GroupEpoch(value.member_epoch),
+                previous_member_epoch: GroupEpoch(value.previous_member_epoch),
+                state: value.state,
+                assigned: value.assigned_partitions.into_iter().map(topic).collect(),
+                pending_revocation: value.partitions_pending_revocation.into_iter().map(topic).collect(),
+            };
+            let member = MemberId::new(&key.member_id);
+            (key.group, ConsumerRecord::CurrentAssignment(member, Some(current)), value.tagged)
+        }
+        kind => return Err(ConformanceError::Json(format!("no record of kind {kind} is known"))),
+    };
+    if !tagged.is_empty() {
+        return Err(ConformanceError::Json("a tagged field that is not known".to_owned()));
+    }
+    let written = record.encode(&GroupId::new(&group));
+    let read = || {
+        let RecordKey::Consumer(named, kind) = RecordKey::decode(&case.key_hex.0)? else { return Ok(None) };
+        let value = case.value_hex.as_ref().map(|hex| &hex.0[..]);
+        Ok::<_, WireError>(Some((named, ConsumerRecord::decode(kind, value)?)))
+    };
+    Ok(check(|| "key written".to_owned(), &case.key_hex, &Hex(written.key))
+        .and_then(|()| check(|| "version".to_owned(), &case.value_version, &Some(0)))
+        .and_then(|()| check(|| "value written".to_owned(), &case.value_hex, &written.value.map(Hex)))
+        .and_then(|()| check(|| "read".to_owned(), &Ok(Some((GroupId::new(&group), record))), &read())))
 }

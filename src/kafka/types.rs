@@ -51,6 +51,11 @@ newtype!(
     Generation(i32)
 );
 newtype!(
+    /// Epoch of a group of the newer protocols, of its target assignment, of a member, or of a partition's assignment:
+    /// one count serves for all of them (R-CG8-2).
+    GroupEpoch(i32)
+);
+newtype!(
     /// Id of an idempotent producer.
     ProducerId(i64)
 );
@@ -85,6 +90,19 @@ impl LeaderEpoch {
 impl Generation {
     /// UNKNOWN_GENERATION.
     pub const NONE: Generation = Generation(-1);
+}
+
+impl GroupEpoch {
+    /// A member with this epoch joins.
+    pub const JOINING: GroupEpoch = GroupEpoch(0);
+    /// LEAVE_GROUP_MEMBER_EPOCH: the member leaves or has left.
+    pub const LEFT: GroupEpoch = GroupEpoch(-1);
+    /// LEAVE_GROUP_STATIC_MEMBER_EPOCH: a static member leaves for a while.
+    pub const AWAY: GroupEpoch = GroupEpoch(-2);
+
+    pub fn next(self) -> GroupEpoch {
+        GroupEpoch(self.0 + 1)
+    }
 }
 
 impl ProducerId {

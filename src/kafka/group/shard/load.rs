@@ -81,7 +81,7 @@ impl Shard {
                     then: Then::Nothing,
                 });
             }
-            RecordKey::Other(_) => {}
+            RecordKey::Consumer(..) | RecordKey::Other(_) => {}
         }
         Ok(())
     }
