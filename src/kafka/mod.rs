@@ -23,5 +23,6 @@ pub mod envelope;
 pub mod raft;
 pub mod controller;
 pub mod group;
+pub mod share;
 pub mod replication;
 pub mod broker;

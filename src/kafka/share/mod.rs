@@ -1,0 +1,14 @@
+//! Share groups (KIP-932): records that are handed out one by one, under a lock, to whoever of the group asks.
+//!
+//! - [`partition`]: one partition as one group shares it, on the partition's leader. What is handed out, for how long,
+//!   and what is done.
+//!
+//! **Invariant:** nothing here sends or waits. What must be persisted is returned as data, and its outcome is told back.
+
+pub mod range;
+pub mod state;
+pub mod partition;
+
+pub use partition::SharePartition;
+pub use range::OffsetRange;
+pub use state::{AcknowledgeType, RecordState, StateBatch};
