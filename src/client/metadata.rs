@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
-use kafka_protocol::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
+use kafka_protocol::messages::metadata_response::{
+    MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
 use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
 
 use super::config::CommonConfig;
@@ -28,6 +30,7 @@ pub struct PartitionMetadata {
     /// NONE while the partition has no leader (R-REPL-66).
     pub leader: BrokerId,
     pub leader_epoch: LeaderEpoch,
+    pub replicas: Rc<[BrokerId]>,
     /// Replicas on brokers that are in service.
     pub online: Rc<[BrokerId]>,
     pub error: ErrorCode,
@@ -48,8 +51,8 @@ pub struct Metadata {
     allow_auto_topic_creation: bool,
     random: Random,
     bootstrap: Rc<[BrokerId]>,
-    /// The brokers of the last answer, or the bootstrap list.
-    nodes: BTreeSet<BrokerId>,
+    /// The brokers of the last answer, or the bootstrap list, with their racks.
+    nodes: BTreeMap<BrokerId, Option<Rc<str>>>,
     wanted: BTreeSet<Topic>,
     topics: Rc<BTreeMap<Topic, TopicMetadata>>,
     last_seen_epochs: PartitionMap<TopicPartition, LeaderEpoch>,
@@ -89,7 +92,7 @@ impl Metadata {
             allow_auto_topic_creation,
             random,
             bootstrap: bootstrap.into(),
-            nodes: bootstrap.iter().copied().collect(),
+            nodes: bootstrap.iter().map(|id| (*id, None)).collect(),
             wanted: BTreeSet::new(),
             topics: Rc::default(),
             last_seen_epochs: PartitionMap::new(),
@@ -164,7 +167,7 @@ impl Metadata {
             self.rebootstrap(now);
         }
         let mut node = self.least_loaded(now, network);
-        if node.is_none() && !self.nodes.iter().any(|id| network.is_connected(main_peer(*id))) {
+        if node.is_none() && !self.nodes.keys().any(|id| network.is_connected(main_peer(*id))) {
             self.rebootstrap(now);
             node = self.least_loaded(now, network);
         }
@@ -193,7 +196,7 @@ impl Metadata {
     /// whose last attempt to connect is the oldest; `None` while all of them back off. Ties fall at random.
     pub fn least_loaded<C: Clone>(&mut self, now: Time, network: &NetworkClient<C>) -> Option<BrokerId> {
         let offset = self.random.below(self.nodes.len() as u64) as usize;
-        let in_turn = || self.nodes.iter().cycle().skip(offset).take(self.nodes.len()).copied();
+        let in_turn = || self.nodes.keys().cycle().skip(offset).take(self.nodes.len()).copied();
         let ready = in_turn().filter(|id| network.can_send(main_peer(*id)));
         let connecting = || in_turn().find(|id| network.is_connecting(main_peer(*id)));
         let connectable = || {
@@ -207,7 +210,7 @@ impl Metadata {
 
     /// Forgets what is known and starts again from the bootstrap servers.
     fn rebootstrap(&mut self, now: Time) {
-        self.nodes = self.bootstrap.iter().copied().collect();
+        self.nodes = self.bootstrap.iter().map(|id| (*id, None)).collect();
         self.topics = Rc::default();
         self.update_version += 1;
         self.refresh.requested = true;
@@ -234,7 +237,9 @@ impl Metadata {
         self.refresh.wanting_since = None;
         self.refresh.failures = 0;
         self.refresh.equivalent_answers += 1;
-        self.nodes = response.brokers.iter().map(|broker| BrokerId(broker.node_id.0)).collect();
+        let rack = |broker: &MetadataResponseBroker| broker.rack.as_ref().map(|rack| Rc::from(rack.as_str()));
+        let brokers = response.brokers.iter();
+        self.nodes = brokers.map(|broker| (BrokerId(broker.node_id.0), rack(broker))).collect();
         let topics = response.topics.iter().filter_map(|topic| self.take_topic(topic)).collect();
         if topics != *self.topics {
             self.topics = Rc::new(topics);
@@ -287,9 +292,21 @@ impl Metadata {
             self.refresh.equivalent_answers = 0;
         }
         self.last_seen_epochs.insert(tp, leader_epoch);
-        let online = answer.replica_nodes.iter().filter(|id| !answer.offline_replicas.contains(id));
-        let online = online.map(|id| BrokerId(id.0)).collect();
-        Some(PartitionMetadata { leader: BrokerId(answer.leader_id.0), leader_epoch, online, error })
+        let replicas: Rc<[BrokerId]> = answer.replica_nodes.iter().map(|id| BrokerId(id.0)).collect();
+        let online = match answer.offline_replicas.is_empty() {
+            true => replicas.clone(),
+            false => {
+                let online = answer.replica_nodes.iter().filter(|id| !answer.offline_replicas.contains(id));
+                online.map(|id| BrokerId(id.0)).collect()
+            }
+        };
+        Some(PartitionMetadata {
+            leader: BrokerId(answer.leader_id.0),
+            leader_epoch,
+            replicas,
+            online,
+            error,
+        })
     }
 
     /// The request on its way was lost.
@@ -313,17 +330,17 @@ impl Metadata {
     }
 
     /// Takes the leader that a Produce or Fetch answer named (KIP-951, R-REPL-67), if it is newer than what is known and
-    /// its address is known or among `endpoints`. Says whether it was taken.
+    /// its address is known or among `endpoints`, which come with their racks. Says whether it was taken.
     pub fn take_leader_hint(
         &mut self,
         tp: &TopicPartition,
         leader: BrokerId,
         leader_epoch: LeaderEpoch,
-        endpoints: impl IntoIterator<Item = BrokerId>,
+        endpoints: impl IntoIterator<Item = (BrokerId, Option<Rc<str>>)>,
     ) -> bool {
-        let endpoints: BTreeSet<BrokerId> = endpoints.into_iter().collect();
+        let endpoints: BTreeMap<BrokerId, Option<Rc<str>>> = endpoints.into_iter().collect();
         let newer = self.last_seen_epochs.get(tp).is_none_or(|seen| leader_epoch > *seen);
-        let reachable = self.nodes.contains(&leader) || endpoints.contains(&leader);
+        let reachable = self.knows(leader) || endpoints.contains_key(&leader);
         if !leader.is_some()
             || leader_epoch < LeaderEpoch(0)
             || !newer
@@ -361,8 +378,13 @@ impl Metadata {
         self.update_version
     }
 
-    pub fn nodes(&self) -> &BTreeSet<BrokerId> {
-        &self.nodes
+    pub fn knows(&self, broker: BrokerId) -> bool {
+        self.nodes.contains_key(&broker)
+    }
+
+    /// The rack of a broker that is known and has one.
+    pub fn rack(&self, broker: BrokerId) -> Option<&Rc<str>> {
+        self.nodes.get(&broker)?.as_ref()
     }
 
     /// All that is known of the wanted topics; the pointer changes only when the content does.
@@ -391,14 +413,13 @@ impl Metadata {
     pub fn leader(&self, tp: &TopicPartition) -> Option<(BrokerId, LeaderEpoch)> {
         let partition = self.partition(tp)?;
         let current = self.last_seen_epochs.get(tp).is_none_or(|seen| partition.leader_epoch == *seen);
-        (current && self.nodes.contains(&partition.leader))
-            .then_some((partition.leader, partition.leader_epoch))
+        (current && self.knows(partition.leader)).then_some((partition.leader, partition.leader_epoch))
     }
 
     /// Whether a replica of the partition can be reached on this broker (`nodeIfOnline`).
     pub fn is_online(&self, tp: &TopicPartition, broker: BrokerId) -> bool {
         let is_replica = self.partition(tp).is_some_and(|partition| partition.online.contains(&broker));
-        is_replica && self.nodes.contains(&broker)
+        is_replica && self.knows(broker)
     }
 
     /// The newest leader epoch that is known of a partition.

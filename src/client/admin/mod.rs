@@ -166,7 +166,7 @@ impl AdminClient {
                 leader
             }
             (None, None) => self.metadata.least_loaded(now, &self.network),
-            (None, Some(broker)) if self.metadata.nodes().contains(&broker) => Some(broker),
+            (None, Some(broker)) if self.metadata.knows(broker) => Some(broker),
             (None, Some(_)) => return self.wait_for_node(now),
         };
         let Some(node) = node else { return };

@@ -10,7 +10,7 @@ pub mod producer;
 use std::collections::BTreeMap;
 
 use super::backoff::Backoff;
-pub use crate::kafka::config::{ConfigError, Key, Kind, Values};
+pub use crate::kafka::config::{ConfigError, Key, Kind, NULL, Values};
 use crate::kafka::network_client::NetworkConfig;
 
 /// The keys that all clients have (R-REPL-69, section 5.6 of the reference).

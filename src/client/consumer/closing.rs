@@ -1,5 +1,6 @@
 //! close(): what a consumer does on its way out (R-CONS-17, R-CONS-27).
 
+use super::reason::LeaveReason;
 use super::{Activity, CloseStep, Consumer, ConsumerTimer};
 use crate::kafka::effects::Effects;
 use crate::kafka::event::RevokeReason;
@@ -25,7 +26,8 @@ impl Consumer {
         let timeout_ms = CLOSE_TIMEOUT_MS.min(self.config.common.request_timeout_ms);
         let until = now.plus_ms(timeout_ms);
         self.program.activity = Activity::Closing { until, step: CloseStep::Committing };
-        if self.config.auto_commit_interval_ms.is_some() {
+        // commitSync() would throw what is fatal, which close() does not tell.
+        if self.config.auto_commit_interval_ms.is_some() && self.membership.fatal.is_none() {
             self.begin_sync_commit(now, timeout_ms, true);
         }
     }
@@ -44,8 +46,8 @@ impl Consumer {
                 let identity = &self.membership.identity;
                 let lost = identity.generation == Generation::NONE || self.membership.is_rebalancing();
                 let reason = if lost { RevokeReason::Lost } else { RevokeReason::Closing };
-                self.give_up_partitions(reason, fx);
-                let awaited = self.leave(now, "the consumer is being closed", fx);
+                self.give_up_all(reason, fx);
+                let awaited = self.leave(now, LeaveReason::Closing, fx);
                 let step = if awaited { CloseStep::Leaving } else { CloseStep::Left };
                 self.program.activity = Activity::Closing { until, step };
                 true

@@ -15,6 +15,7 @@ use kafka_protocol::protocol::StrBytes;
 use super::config::ConsumerConfig;
 use super::membership::{Identity, JoinPrepare, MemberState};
 use super::owned::Position;
+use super::reason::RejoinReason;
 use super::requests::Call;
 use super::{Consumer, ConsumerTimer};
 use crate::kafka::effects::Effects;
@@ -162,18 +163,24 @@ impl Consumer {
             self.commit_done(now, &call, Err(CommitError::Retriable), fx);
         } else if self.membership.state != MemberState::Stable {
             // The member is out of its generation: the coordinator would refuse, so the client does.
-            let error = match self.membership.is_rebalancing() {
-                true => ErrorCode::RebalanceInProgress,
-                false => ErrorCode::UnknownMemberId,
-            };
-            self.commit_done(now, &call, Err(CommitError::Final(error)), fx);
+            let error = CommitError::Final(self.error_outside_generation());
+            self.commit_done(now, &call, Err(error), fx);
         } else {
             let request = OffsetCommitRequest::default()
                 .with_group_id(self.group_id())
                 .with_generation_id_or_member_epoch(call.sent_as.generation.0)
                 .with_member_id(call.sent_as.member.to_wire())
+                .with_group_instance_id(self.config.instance_id_to_wire())
                 .with_topics(topics_of(&call.offsets));
             self.send_to_coordinator(now, request, Call::OffsetCommit(Rc::new(call)), fx);
+        }
+    }
+
+    /// RebalanceInProgressException, else CommitFailedException.
+    fn error_outside_generation(&self) -> ErrorCode {
+        match self.membership.is_rebalancing() {
+            true => ErrorCode::RebalanceInProgress,
+            false => ErrorCode::UnknownMemberId,
         }
     }
 
@@ -210,9 +217,14 @@ impl Consumer {
                 CommitError::Retriable
             }
             ErrorCode::RebalanceInProgress => {
-                self.membership.request_rejoin("offset commit failed since group is already rebalancing");
+                self.membership.request_rejoin(RejoinReason::CommitMetRebalance);
                 CommitError::Final(error)
             }
+            ErrorCode::FencedInstanceId if call.sent_as == self.membership.identity => {
+                CommitError::Final(error)
+            }
+            // Of a generation that is over; what fences the member will be told again if it still counts.
+            ErrorCode::FencedInstanceId => CommitError::Final(self.error_outside_generation()),
             ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration => {
                 let newer_rebalance = call.sent_as != self.membership.identity
                     && self.membership.state == MemberState::PreparingRebalance;
@@ -220,7 +232,8 @@ impl Consumer {
                     return CommitError::Final(ErrorCode::RebalanceInProgress);
                 }
                 let reset_member_id = error == ErrorCode::UnknownMemberId;
-                self.membership.reset(reset_member_id, "encountered error from OFFSET_COMMIT response");
+                let reason = RejoinReason::ErrorOf { error, api: "OFFSET_COMMIT" };
+                self.membership.reset(reset_member_id, reason);
                 CommitError::Final(error)
             }
             error => CommitError::Final(error),
@@ -237,6 +250,10 @@ impl Consumer {
     ) {
         if result.is_ok() {
             self.confirm_commit(call, fx);
+        }
+        let is_sync = matches!(call.kind, CommitKind::Sync { .. });
+        if result == Err(CommitError::Final(ErrorCode::FencedInstanceId)) && !is_sync {
+            self.membership.fatal = Some(ErrorCode::FencedInstanceId);
         }
         match call.kind {
             CommitKind::Interval => self.interval_commit_done(now, result, fx),
@@ -314,8 +331,13 @@ impl Consumer {
                 sync.step = SyncStep::ToSend(now.plus_ms(wait_ms));
             }
             Err(CommitError::Final(error)) => {
+                let automatic = sync.automatic;
                 self.commits.sync = None;
                 self.commit_failed_event(error, fx);
+                if error == ErrorCode::FencedInstanceId && !automatic {
+                    // The application could go on after other exceptions: poll() sets them right.
+                    self.fail(now, error, fx);
+                }
             }
         }
     }

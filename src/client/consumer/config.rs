@@ -5,7 +5,13 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::client::config::{COMMON_KEYS, COMMON_NOT_MODELLED, CommonConfig, ConfigError, Key, Kind, Values};
+use kafka_protocol::protocol::StrBytes;
+
+use crate::client::config::{
+    COMMON_KEYS, COMMON_NOT_MODELLED, CommonConfig, ConfigError, Key, Kind, NULL, Values,
+};
+use crate::kafka::group::assignor::{ClientAssignor, RebalanceProtocol};
+use crate::kafka::topic_name;
 
 /// The keys that only consumers have.
 pub const KEYS: &[Key] = &[
@@ -108,20 +114,77 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "partition.assignment.strategy",
-        default: "range",
-        kind: Kind::ListOf(&["range", "org.apache.kafka.clients.consumer.RangeAssignor"]),
-        doc: "How the group's leader shares out the partitions.",
+        default: "range, cooperative-sticky",
+        kind: Kind::List,
+        doc: "How the group's leader shares out the partitions: range, roundrobin, sticky, cooperative-sticky; the \
+              group takes the first that all its members have.",
+    },
+    Key {
+        name: "group.instance.id",
+        default: NULL,
+        kind: Kind::Text,
+        doc: "Makes the member a static one: it may be away for session.timeout.ms and keeps its partitions.",
     },
 ];
 
 const NOT_MODELLED: &[&str] = &[
     "config.providers",
     "exclude.internal.topics",
-    "group.instance.id",
     "group.remote.assignor",
     "key.deserializer",
     "value.deserializer",
 ];
+
+const STRATEGY: &str = "partition.assignment.strategy";
+const INSTANCE_ID: &str = "group.instance.id";
+
+/// The assignors that a member brings along, in the order in which it would have them (`partition.assignment.strategy`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Strategy(Rc<[ClientAssignor]>);
+
+impl Strategy {
+    fn read(names: &[String]) -> Result<Strategy, ConfigError> {
+        let refused = |reason: String| ConfigError::new(STRATEGY, names.join(","), reason);
+        let mut assignors: Vec<ClientAssignor> = Vec::new();
+        for name in names {
+            let Some(assignor) = ClientAssignor::of_config(name) else {
+                let known = ClientAssignor::ALL.map(ClientAssignor::name).join(", ");
+                return Err(refused(format!("{name:?} is none of: {known}")));
+            };
+            if assignors.contains(&assignor) {
+                let name = assignor.name();
+                return Err(refused(format!(
+                    "The assignor name: '{name}' is used in more than one assignor"
+                )));
+            }
+            assignors.push(assignor);
+        }
+        match assignors.is_empty() {
+            true => Err(refused("a consumer that subscribes needs at least one assignor".to_owned())),
+            false => Ok(Strategy(assignors.into())),
+        }
+    }
+
+    pub fn assignors(&self) -> &[ClientAssignor] {
+        &self.0
+    }
+
+    /// The one that the coordinator has chosen.
+    pub(super) fn find(&self, name: &str) -> Option<ClientAssignor> {
+        self.0.iter().copied().find(|assignor| assignor.name() == name)
+    }
+
+    /// How this member hands partitions over: the best that all its assignors can (R-GRP-28). All of Kafka's can do
+    /// eager, so there always is one.
+    pub fn protocol(&self) -> RebalanceProtocol {
+        let cooperative =
+            |assignor: &ClientAssignor| assignor.protocols().contains(&RebalanceProtocol::Cooperative);
+        match self.0.iter().all(cooperative) {
+            true => RebalanceProtocol::Cooperative,
+            false => RebalanceProtocol::Eager,
+        }
+    }
+}
 
 /// Where a partition starts without a usable position (R-CONS-11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -146,6 +209,9 @@ pub struct ConsumerConfig {
     pub session_timeout_ms: i32,
     pub heartbeat_interval_ms: i32,
     pub max_poll_interval_ms: i32,
+    pub strategy: Strategy,
+    /// Of a static member (R-GRP-24).
+    pub group_instance_id: Option<Rc<str>>,
     /// auto.commit.interval.ms; `None` with enable.auto.commit=false.
     pub auto_commit_interval_ms: Option<i64>,
     /// `None`: a missing position ends the program.
@@ -172,6 +238,8 @@ impl ConsumerConfig {
             session_timeout_ms: values.int("session.timeout.ms"),
             heartbeat_interval_ms: values.int("heartbeat.interval.ms"),
             max_poll_interval_ms: values.int("max.poll.interval.ms"),
+            strategy: Strategy::read(values.list(STRATEGY))?,
+            group_instance_id: values.optional_text(INSTANCE_ID).map(Rc::from),
             auto_commit_interval_ms: values
                 .boolean("enable.auto.commit")
                 .then(|| values.integer("auto.commit.interval.ms")),
@@ -194,7 +262,16 @@ impl ConsumerConfig {
             let reason = "Heartbeat must be set lower than the session timeout";
             return Err(ConfigError::new("heartbeat.interval.ms", config.heartbeat_interval_ms, reason));
         }
+        if let Some(id) = &config.group_instance_id {
+            topic_name::check(id).map_err(|why| {
+                ConfigError::new(INSTANCE_ID, id, format!("Group instance id is invalid: {why}"))
+            })?;
+        }
         Ok(config)
+    }
+
+    pub(super) fn instance_id_to_wire(&self) -> Option<StrBytes> {
+        self.group_instance_id.as_ref().map(|id| StrBytes::from_string(id.to_string()))
     }
 
     /// How long a JoinGroup may stay unanswered: the coordinator holds it back for the rebalance timeout.
@@ -215,9 +292,6 @@ fn refuse_unmodelled_values(given: &BTreeMap<String, String>) -> Result<(), Conf
     for (key, value) in given {
         let value = value.trim();
         let reason = match key.as_str() {
-            "partition.assignment.strategy" if !value.split(',').all(is_range) => {
-                "only range is modelled yet; Kafka's default, range with cooperative-sticky, works as range alone does"
-            }
             "isolation.level" if value == "read_committed" => "not modelled yet: there are no transactions",
             "group.protocol" if value == "consumer" => "not modelled yet: groups are classic",
             "group.id" => "a consumer's group is given with its name and topics",
@@ -227,10 +301,6 @@ fn refuse_unmodelled_values(given: &BTreeMap<String, String>) -> Result<(), Conf
         return Err(ConfigError::new(key, value, reason));
     }
     Ok(())
-}
-
-fn is_range(name: &str) -> bool {
-    matches!(name.trim(), "range" | "org.apache.kafka.clients.consumer.RangeAssignor")
 }
 
 #[cfg(test)]
@@ -267,14 +337,10 @@ mod tests {
 
     #[test]
     fn what_would_not_do_what_kafka_does_is_refused_with_the_reason() {
-        let sticky = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor";
-        check_refused("partition.assignment.strategy", sticky, "only range");
-        check_refused("partition.assignment.strategy", &format!("range,{sticky}"), "only range");
         check_refused("isolation.level", "read_committed", "not modelled yet");
         check_refused("group.protocol", "consumer", "not modelled yet");
         check_refused("auto.offset.reset", "by_duration:PT1H", "not modelled yet");
         check_refused("group.id", "g", "a consumer's group");
-        check_refused("group.instance.id", "i1", "not modelled yet");
         check_refused("auto.offset.reset", "first", "String must be one of");
         check_refused("heartbeat.interval.ms", "45000", "Heartbeat must be set lower");
     }
@@ -283,5 +349,41 @@ mod tests {
     fn auto_commit_off_has_no_interval() {
         assert_eq!(read("enable.auto.commit", "false").unwrap().auto_commit_interval_ms, None);
         assert_eq!(read("auto.offset.reset", "none").unwrap().auto_offset_reset, None);
+    }
+
+    fn check_strategy(value: &str, assignors: &[ClientAssignor], protocol: RebalanceProtocol) {
+        let strategy = read(STRATEGY, value).unwrap().strategy;
+        assert_eq!((strategy.assignors(), strategy.protocol()), (assignors, protocol), "{value}");
+    }
+
+    #[test]
+    fn a_member_is_cooperative_if_all_its_assignors_are_r_grp_28() {
+        use ClientAssignor::{CooperativeSticky, Range, RoundRobin, Sticky};
+        use RebalanceProtocol::{Cooperative, Eager};
+        let default = ConsumerConfig::default().strategy;
+        assert_eq!((default.assignors(), default.protocol()), (&[Range, CooperativeSticky][..], Eager));
+        let class = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor";
+        check_strategy(class, &[CooperativeSticky], Cooperative);
+        check_strategy("cooperative-sticky, range", &[CooperativeSticky, Range], Eager);
+        check_strategy("sticky,RoundRobinAssignor", &[Sticky, RoundRobin], Eager);
+    }
+
+    #[test]
+    fn a_strategy_names_at_least_one_of_kafkas_assignors_each_once() {
+        check_refused(STRATEGY, "", "a consumer that subscribes needs");
+        check_refused(
+            STRATEGY,
+            "uniform",
+            "\"uniform\" is none of: range, roundrobin, sticky, cooperative-sticky",
+        );
+        check_refused(STRATEGY, "range,RangeAssignor", "The assignor name: 'range' is used in more than one");
+    }
+
+    #[test]
+    fn an_instance_id_is_named_as_a_topic_is_r_grp_24() {
+        assert_eq!(read(INSTANCE_ID, "i-1").unwrap().group_instance_id.as_deref(), Some("i-1"));
+        assert_eq!(ConsumerConfig::default().group_instance_id, None);
+        check_refused(INSTANCE_ID, "", "Group instance id is invalid: the empty string");
+        check_refused(INSTANCE_ID, "a b", "Group instance id is invalid: it contains");
     }
 }

@@ -4,6 +4,7 @@
 //! **Invariant:** one fetch per broker at most is on its way, and none to a broker whose data is still in the buffer.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 
 use kafka_protocol::messages::fetch_response::{FetchResponse, PartitionData};
 use kafka_protocol::protocol::StrBytes;
@@ -111,7 +112,7 @@ impl Consumer {
         let mut sent = 0;
         let brokers: Vec<BrokerId> = self.fetcher.sessions.keys().copied().collect();
         for broker in brokers {
-            let known = self.metadata.nodes().contains(&broker);
+            let known = self.metadata.knows(broker);
             let Some(session) = self.fetcher.sessions.get_mut(&broker) else { continue };
             session.notify_close();
             if known && !self.requests.is_unavailable(now, metadata::main_peer(broker)) {
@@ -211,7 +212,11 @@ impl Consumer {
         self.fetcher.in_flight.remove(&broker);
         let Some(session) = self.fetcher.sessions.get_mut(&broker) else { return };
         let Ok(answered) = session.handle_response(answer) else { return };
-        let endpoints = || answer.node_endpoints.iter().map(|endpoint| BrokerId(endpoint.node_id.0));
+        let endpoints = || {
+            answer.node_endpoints.iter().map(|endpoint| {
+                (BrokerId(endpoint.node_id.0), endpoint.rack.as_ref().map(|rack| Rc::from(rack.as_str())))
+            })
+        };
         for Answered { tp, wanted, data } in answered {
             self.take_leader_hint(&tp, data, endpoints());
             let fetched = Fetched::new(tp, wanted.fetch_offset, data, self.config.check_crcs);
@@ -225,7 +230,7 @@ impl Consumer {
         &mut self,
         tp: &TopicPartition,
         answer: &PartitionData,
-        endpoints: impl Iterator<Item = BrokerId>,
+        endpoints: impl Iterator<Item = (BrokerId, Option<Rc<str>>)>,
     ) {
         let error = ErrorCode::from_code(answer.error_code);
         if matches!(error, ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch) {

@@ -1,5 +1,5 @@
 //! A member's view of its group: who coordinates it, which generation it is in, how a rebalance stands (the state of
-//! Kafka's `AbstractCoordinator`, with its `Heartbeat`).
+//! Kafka's `AbstractCoordinator`, with its `Heartbeat`, and of the assignors).
 //!
 //! **Invariant:** heartbeats are sent from the answer to JoinGroup until the next JoinGroup or until the member is out of
 //! its generation, and at no other time.
@@ -7,7 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use crate::kafka::group::assignor::Subscription;
+use super::plan::Snapshot;
+use super::reason::RejoinReason;
+use crate::kafka::group::assignor::{ClientAssignor, Subscription};
+use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, Generation, MemberId, Topic, TopicPartition};
 
@@ -36,16 +39,22 @@ pub enum Coordinator {
     Known(BrokerId),
 }
 
-/// Under which id and in which generation a request is sent.
+/// Under which id and in which generation a request is sent (Kafka's `Generation`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     pub member: MemberId,
     pub generation: Generation,
+    /// The one that the coordinator chose for the generation.
+    pub assignor: Option<ClientAssignor>,
 }
 
 impl Identity {
     pub(super) fn none() -> Identity {
-        Identity { member: MemberId::unknown(), generation: Generation::NONE }
+        Identity::of_no_generation(MemberId::unknown())
+    }
+
+    pub(super) fn of_no_generation(member: MemberId) -> Identity {
+        Identity { member, generation: Generation::NONE, assignor: None }
     }
 }
 
@@ -63,12 +72,13 @@ pub enum Join {
     /// The leader waits for metadata of topics that others subscribe to.
     AwaitingMetadata {
         since: Time,
-        members: Rc<[Subscription]>,
+        /// `None`: a leader that returned as a static member, whose group goes on with the plan that it has (R-GRP-25).
+        members: Option<Rc<[Subscription]>>,
     },
     Syncing {
         since: Time,
     },
-    /// The assignment is there and is taken over by the next poll().
+    /// The assignment is there, in the order of the plan, and is taken over by the next poll().
     Synced {
         assignment: Rc<[TopicPartition]>,
     },
@@ -93,6 +103,13 @@ pub enum JoinPrepare {
     Done,
 }
 
+/// What an assignor last heard of (`onAssignment`), for the user data of the next subscription (R-ASG-7).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastAssignment {
+    pub partitions: Rc<[TopicPartition]>,
+    pub generation: Generation,
+}
+
 /// When the background thread acts (Kafka's `Heartbeat`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Heartbeat {
@@ -112,14 +129,18 @@ pub struct Membership {
     pub identity: Identity,
     pub rejoin_needed: bool,
     /// Passed on to the coordinator with the next JoinGroup.
-    pub rejoin_reason: &'static str,
+    pub rejoin_reason: RejoinReason,
     pub join: Join,
     pub prepare: JoinPrepare,
     pub is_leader: bool,
     /// Topics that the leader watches for the whole group.
     pub group_topics: BTreeSet<Topic>,
-    /// Partition counts that the leader's plan was made for (R-GRP-34).
-    pub planned_for: Option<Rc<BTreeMap<Topic, i32>>>,
+    /// What the leader's plan was made for (R-GRP-34).
+    pub planned_for: Option<Snapshot>,
+    /// Of each assignor that was ever chosen.
+    pub last_assignments: BTreeMap<ClientAssignor, LastAssignment>,
+    /// What the next poll() throws.
+    pub fatal: Option<ErrorCode>,
     pub heartbeat: Heartbeat,
 }
 
@@ -130,12 +151,14 @@ impl Membership {
             state: MemberState::Unjoined,
             identity: Identity::none(),
             rejoin_needed: true,
-            rejoin_reason: "",
+            rejoin_reason: RejoinReason::None,
             join: Join::IDLE,
             prepare: JoinPrepare::Needed,
             is_leader: false,
             group_topics: BTreeSet::new(),
             planned_for: None,
+            last_assignments: BTreeMap::new(),
+            fatal: None,
             heartbeat: Heartbeat {
                 due_at: Time::ZERO,
                 session_until: Time::ZERO,
@@ -166,18 +189,16 @@ impl Membership {
         self.rejoin_needed || !matches!(self.join, Join::Idle { .. })
     }
 
-    pub(super) fn request_rejoin(&mut self, reason: &'static str) {
+    pub(super) fn request_rejoin(&mut self, reason: RejoinReason) {
         self.rejoin_needed = true;
         self.rejoin_reason = reason;
     }
 
     /// The member is out of its generation, and of the group if its id is reset too (R-GRP-35).
-    pub(super) fn reset(&mut self, reset_member_id: bool, reason: &'static str) {
+    pub(super) fn reset(&mut self, reset_member_id: bool, reason: RejoinReason) {
         self.state = MemberState::Unjoined;
-        self.identity.generation = Generation::NONE;
-        if reset_member_id {
-            self.identity.member = MemberId::unknown();
-        }
+        let member = if reset_member_id { MemberId::unknown() } else { self.identity.member.clone() };
+        self.identity = Identity::of_no_generation(member);
         self.prepare = JoinPrepare::Needed;
         self.request_rejoin(reason);
     }

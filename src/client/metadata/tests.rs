@@ -1,7 +1,5 @@
 //! What a client learns of the cluster, and when it asks again.
 
-use kafka_protocol::messages::metadata_response::MetadataResponseBroker;
-
 use super::*;
 use crate::kafka::effects::{Effect, Input};
 use crate::kafka::network_client::NetworkConfig;
@@ -127,7 +125,7 @@ fn a_leader_hint_counts_if_it_is_newer_and_can_be_reached_r_repl_67() {
     let check = |leader: i32, epoch: i32, endpoints: &[i32], taken: bool| {
         let mut bench = Bench::new();
         bench.answer(ID, ErrorCode::None, 1, 5);
-        let endpoints = endpoints.iter().map(|id| BrokerId(*id));
+        let endpoints = endpoints.iter().map(|id| (BrokerId(*id), None));
         let hint = (BrokerId(leader), LeaderEpoch(epoch));
         assert_eq!(bench.metadata.take_leader_hint(&tp(), hint.0, hint.1, endpoints), taken, "{hint:?}");
         bench.check_leader(Some(if taken { (leader, epoch) } else { (1, 5) }));
@@ -209,7 +207,7 @@ fn of_brokers_without_connection_the_one_tried_longest_ago_is_next() {
 fn when_no_known_broker_can_be_reached_it_starts_from_the_bootstrap_servers_r_repl_69() {
     let mut bench = Bench::new();
     bench.answer(ID, ErrorCode::None, 1, 0);
-    assert!(!bench.metadata.nodes().contains(&BrokerId(3)));
+    assert!(!bench.metadata.knows(BrokerId(3)));
     bench.now = Time::from_ms(400_000);
     for id in [1, 2] {
         bench.with(|b, fx| b.network.ready(b.now, main_peer(BrokerId(id)), fx));

@@ -258,7 +258,9 @@ impl Producer {
             }
         }
         for (tp, (leader, epoch)) in hints {
-            let endpoints = answer.node_endpoints.iter().map(|endpoint| BrokerId(endpoint.node_id.0));
+            let endpoints = answer.node_endpoints.iter().map(|endpoint| {
+                (BrokerId(endpoint.node_id.0), endpoint.rack.as_ref().map(|rack| Rc::from(rack.as_str())))
+            });
             self.metadata.take_leader_hint(&tp, leader, epoch, endpoints);
         }
     }

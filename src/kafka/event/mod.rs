@@ -458,12 +458,19 @@ pub enum Event {
     JoinSent {
         client: ClientName,
         group: GroupId,
+        /// What the member keeps while it joins: nothing if it is an eager one.
+        owned: Vec<TopicPartition>,
+        /// What it tells the coordinator (KIP-800).
+        reason: Rc<str>,
     },
     PartitionsAssigned {
         client: ClientName,
         group: GroupId,
         generation: Generation,
+        /// All that the member owns now.
         partitions: Vec<TopicPartition>,
+        /// Those among them that it did not own before (onPartitionsAssigned), in the same order.
+        added: Vec<TopicPartition>,
     },
     PartitionsRevoked {
         client: ClientName,

@@ -101,6 +101,8 @@ pub enum RebalanceReason {
 pub enum RevokeReason {
     /// onPartitionsRevoked before re-joining (R-GRP-29).
     Rebalance,
+    /// onPartitionsRevoked of a cooperative member: the new plan takes them from it (R-GRP-30).
+    Reassigned,
     /// onPartitionsLost: the member is no longer known (R-GRP-32).
     Lost,
     Closing,

@@ -47,12 +47,12 @@ impl Groups {
                 }
                 None
             }
-            Event::JoinSent { client, group } => {
+            Event::JoinSent { client, group, owned, reason } => {
                 self.group_of.insert(client.clone(), group.clone());
-                None
+                (!owned.is_empty()).then(|| joins_with(time, client, owned, reason))
             }
-            Event::PartitionsAssigned { client, group, generation, partitions } => {
-                Some(assigned(time, client, group, *generation, partitions))
+            Event::PartitionsAssigned { client, group, generation, partitions, added } => {
+                Some(assigned(time, client, group, *generation, partitions, added))
             }
             Event::PartitionsRevoked { client, partitions, reason, .. } if !partitions.is_empty() => {
                 Some(revoked(time, client, partitions, *reason))
@@ -91,12 +91,23 @@ fn about(time: Time, tone: Tone, group: &GroupId, title: String) -> Sentence {
     Sentence::new(time, tone, Subject::Group(group.clone()), title)
 }
 
+/// A cooperative member joins.
+fn joins_with(time: Time, client: &ClientName, owned: &[TopicPartition], reason: &str) -> Sentence {
+    let title = format!("{client} joins again and keeps {} meanwhile", list(owned));
+    Sentence::new(time, Tone::Info, Subject::Client(client.clone()), title)
+        .detail(format!(
+            "All its assignors are cooperative: it reads on. The reason that it gives: {reason}."
+        ))
+        .rules(&["R-GRP-29", "R-GRP-31"])
+}
+
 fn assigned(
     time: Time,
     client: &ClientName,
     group: &GroupId,
     generation: Generation,
     partitions: &[TopicPartition],
+    added: &[TopicPartition],
 ) -> Sentence {
     let about = Subject::Client(client.clone());
     if partitions.is_empty() {
@@ -104,6 +115,15 @@ fn assigned(
         return Sentence::new(time, Tone::Warn, about, title)
             .detail("The plan has no partition for it; it stands by.")
             .rules(&["R-GRP-30"]);
+    }
+    let kept: Vec<&TopicPartition> =
+        partitions.iter().filter(|tp| added.binary_search(tp).is_err()).collect();
+    if !kept.is_empty() {
+        let (kept, added) = (list(&kept), list(added));
+        let title = format!("{client} keeps {kept} and gets {added} in generation {generation} of {group}");
+        return Sentence::new(time, Tone::Good, about, title)
+            .detail("Positions and fetch sessions of what it keeps go on as they were.")
+            .rules(&["R-GRP-30", "R-GRP-31"]);
     }
     let title = format!("{client} owns {} in generation {generation} of {group}", list(partitions));
     Sentence::new(time, Tone::Good, about, title)
@@ -119,6 +139,11 @@ fn revoked(time: Time, client: &ClientName, partitions: &[TopicPartition], reaso
             Sentence::new(time, Tone::Warn, about, format!("{client} gave up {owned} to join again"))
                 .detail("With an eager assignor a member owns nothing until the new plan is there.")
                 .rules(&["R-GRP-29"])
+        }
+        RevokeReason::Reassigned => {
+            Sentence::new(time, Tone::Warn, about, format!("{client} gives up {owned} for another member"))
+                .detail("The plan leaves them out, so nobody owns them until it has joined once more.")
+                .rules(&["R-GRP-30", "R-ASG-8"])
         }
         RevokeReason::Lost => Sentence::new(time, Tone::Bad, about, format!("{client} lost {owned}"))
             .detail("The group does not know it any more; it can commit nothing of what it has processed.")
@@ -168,7 +193,7 @@ fn coordinator(time: Time, event: &Event) -> Option<Sentence> {
                 plan.iter().map(|(client, owned)| format!("{client} {}", list(owned))).collect();
             about(time, Tone::Good, group, format!("{group}: generation {generation}: {}", plan.join("; ")))
                 .detail("The group's leader made this plan; the coordinator stored it and is Stable.")
-                .rules(&["R-GRP-18", "R-ASG-1"])
+                .rules(&["R-GRP-18"])
         }
         Event::OffsetExpired { group, tp } => about(
             time,

@@ -41,7 +41,10 @@ impl Rig {
     }
 
     pub(super) fn metadata(&self) -> m::MetadataResponse {
-        let broker = |id| MetadataResponseBroker::default().with_node_id(m::BrokerId(id));
+        let broker = |id| {
+            let rack = self.racks.get(&id).map(|rack| MemberId::new(rack).to_wire());
+            MetadataResponseBroker::default().with_node_id(m::BrokerId(id)).with_rack(rack)
+        };
         let partition = |(index, leader): (usize, &i32)| {
             MetadataResponsePartition::default()
                 .with_partition_index(index as i32)
@@ -79,7 +82,7 @@ impl Rig {
         };
         m::JoinGroupResponse::default()
             .with_generation_id(self.generation)
-            .with_protocol_name(Some(MemberId::new("range").to_wire()))
+            .with_protocol_name(Some(join.protocols[0].name.clone()))
             .with_leader(MemberId::new(leader).to_wire())
             .with_member_id(join.member_id.clone())
             .with_members(members.iter().map(member).collect())

@@ -3,10 +3,12 @@
 mod answers;
 mod closing;
 mod commits;
+mod cooperative;
 mod fetching;
 mod membership;
 mod racks;
 mod starting;
+mod static_member;
 mod subscription;
 mod validation;
 
@@ -21,7 +23,9 @@ use m::offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicRe
 
 use super::*;
 use crate::kafka::effects::{Channel, Effect, Peer};
-use crate::kafka::group::consumer_protocol::{ConsumerAssignment, VERSION, assigned_partitions};
+use crate::kafka::group::consumer_protocol::{
+    ConsumerAssignment, ConsumerSubscription, VERSION, assigned_partitions,
+};
 use crate::kafka::protocol::{ApiKey, Request, Response, strict};
 use crate::kafka::types::{
     ClientName, Generation, GroupId, LeaderEpoch, MemberId, NodeId, Offset, Topic, TopicPartition,
@@ -60,6 +64,7 @@ struct Rig {
     log_start: i64,
     log_end: i64,
     generation: i32,
+    racks: BTreeMap<i32, &'static str>,
     /// Requests that [`Rig::settle`] leaves alone.
     held: BTreeSet<ApiKey>,
 }
@@ -90,6 +95,7 @@ impl Rig {
             log_start: 0,
             log_end: 100,
             generation: 0,
+            racks: BTreeMap::new(),
             held: BTreeSet::from([ApiKey::Fetch]),
         }
     }
@@ -247,6 +253,45 @@ impl Rig {
         self.pending.iter().find(at).cloned().unwrap_or_else(|| panic!("no fetch at {leader}"))
     }
 
+    /// The JoinGroup that is not answered.
+    #[track_caller]
+    fn join_sent(&self) -> m::JoinGroupRequest {
+        let Request::JoinGroup(join) = &*self.pending(ApiKey::JoinGroup).request else { unreachable!() };
+        join.clone()
+    }
+
+    /// What is said to one assignor in the JoinGroup that is not answered.
+    #[track_caller]
+    fn said_to(&self, assignor: &str) -> ConsumerSubscription {
+        let join = self.join_sent();
+        let protocol = join.protocols.iter().find(|protocol| protocol.name.as_str() == assignor);
+        ConsumerSubscription::decode(&protocol.expect("it is one of the strategy").metadata).unwrap()
+    }
+
+    /// Another member `m9` leads the next generation and gives this one `partitions`; Heartbeat, JoinGroup and SyncGroup
+    /// are held.
+    fn plan_of_another(&mut self, partitions: &[i32]) {
+        let pending = self.pending(ApiKey::JoinGroup);
+        let Request::JoinGroup(join) = &*pending.request else { unreachable!() };
+        self.generation += 1;
+        let answer = self.joined_as(join, &[], "m9").with_member_id(MemberId::new("m1").to_wire());
+        self.answer(&pending, answer);
+        let pending = self.pending(ApiKey::SyncGroup);
+        let partitions: Vec<TopicPartition> = partitions.iter().map(|partition| tp(*partition)).collect();
+        let assignment = assignment_blob(&partitions);
+        self.answer(&pending, m::SyncGroupResponse::default().with_assignment(assignment));
+        self.settle();
+    }
+
+    /// The next heartbeat is answered with this.
+    fn heartbeat_says(&mut self, error: ErrorCode) {
+        self.held.insert(ApiKey::Heartbeat);
+        self.run_until(self.now.ms() + 3_000);
+        let pending = self.pending(ApiKey::Heartbeat);
+        self.answer(&pending, heartbeat(error));
+        self.settle();
+    }
+
     /// What the fetch at `leader` asks for, in order: partition and offset.
     #[track_caller]
     fn fetching(&self, leader: i32) -> Vec<(i32, i64)> {
@@ -286,8 +331,11 @@ fn tell(event: &Event) -> String {
         Event::CoordinatorFound { broker, .. } => format!("coordinator {broker}"),
         Event::CoordinatorLost { error, .. } => format!("coordinator lost: {error}"),
         Event::JoinSent { .. } => "join".to_owned(),
-        Event::PartitionsAssigned { generation, partitions, .. } => {
-            format!("assigned [{}] in generation {generation}", list(partitions))
+        Event::PartitionsAssigned { generation, partitions, added, .. } => {
+            let kept: Vec<TopicPartition> =
+                partitions.iter().filter(|tp| !added.contains(tp)).cloned().collect();
+            let keeps = if kept.is_empty() { String::new() } else { format!("kept [{}], ", list(&kept)) };
+            format!("{keeps}assigned [{}] in generation {generation}", list(added))
         }
         Event::PartitionsRevoked { partitions, reason, .. } => {
             format!("gave up [{}]: {reason:?}", list(partitions))

@@ -123,7 +123,7 @@ fn the_quorum_loses_its_leader_and_elects_another() {
 #[test]
 fn processes_stop_in_different_ways() {
     let act = |node, client: &str, act| Event::Process { node, name: name(client), act };
-    let joined = Event::JoinSent { client: name("consumer-b"), group: billing() };
+    let joined = join_sent(&name("consumer-b"));
     check(
         &[
             (0, joined),

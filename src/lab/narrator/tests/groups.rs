@@ -37,7 +37,7 @@ fn a_rebalance_reads_as_a_story() {
                 Warn: With an eager assignor a member owns nothing until the new plan is there.
             00:00.990  billing: all members have joined generation 8 (R-GRP-7, R-GRP-17)
                 Info: The leader works out who owns what.
-            00:01.050  billing: generation 8: consumer-a orders-0; consumer-b orders-1, orders-2 (R-GRP-18, R-ASG-1)
+            00:01.050  billing: generation 8: consumer-a orders-0; consumer-b orders-1, orders-2 (R-GRP-18)
                 Good: The group's leader made this plan; the coordinator stored it and is Stable.
             00:01.090  consumer-b owns orders-1, orders-2 in generation 8 of billing (R-GRP-30)
                 Good: It asks for the committed offsets and reads on from there.
@@ -49,6 +49,41 @@ fn a_rebalance_reads_as_a_story() {
                 Info: It begins at the log start: auto.offset.reset=earliest.
             00:01.160  consumer-b reads orders-0 from offset 7 (R-CONS-11, R-CONS-12)
                 Info: It begins at the high watermark: auto.offset.reset=latest.
+        "#]],
+    );
+}
+
+#[test]
+fn a_cooperative_member_says_what_it_keeps_r_grp_30() {
+    let joins = Event::JoinSent {
+        client: name("consumer-b"),
+        group: billing(),
+        owned: vec![tp(0), tp(1), tp(2)],
+        reason: "group is already rebalancing".into(),
+    };
+    let keeps = |partitions: Vec<TopicPartition>, added: Vec<TopicPartition>| Event::PartitionsAssigned {
+        client: name("consumer-b"),
+        group: billing(),
+        generation: Generation(8),
+        partitions,
+        added,
+    };
+    check(
+        &[
+            (1, joins),
+            (2, revoked(RevokeReason::Reassigned)),
+            (2, keeps(vec![tp(0)], vec![])),
+            (3, keeps(vec![tp(0), tp(3)], vec![tp(3)])),
+        ],
+        expect![[r#"
+            00:00.001  consumer-b joins again and keeps orders-0, orders-1, orders-2 meanwhile (R-GRP-29, R-GRP-31)
+                Info: All its assignors are cooperative: it reads on. The reason that it gives: group is already rebalancing.
+            00:00.002  consumer-b gives up orders-1, orders-2 for another member (R-GRP-30, R-ASG-8)
+                Warn: The plan leaves them out, so nobody owns them until it has joined once more.
+            00:00.002  consumer-b keeps orders-0 and gets none in generation 8 of billing (R-GRP-30, R-GRP-31)
+                Good: Positions and fetch sessions of what it keeps go on as they were.
+            00:00.003  consumer-b keeps orders-0 and gets orders-3 in generation 8 of billing (R-GRP-30, R-GRP-31)
+                Good: Positions and fetch sessions of what it keeps go on as they were.
         "#]],
     );
 }

@@ -125,7 +125,13 @@ fn revoked(reason: RevokeReason) -> Event {
 
 fn assigned(partitions: Vec<TopicPartition>) -> Event {
     let (client, group, generation) = (name("consumer-b"), billing(), Generation(8));
-    Event::PartitionsAssigned { client, group, generation, partitions }
+    let added = partitions.clone();
+    Event::PartitionsAssigned { client, group, generation, partitions, added }
+}
+
+/// Of an eager member.
+fn join_sent(client: &ClientName) -> Event {
+    Event::JoinSent { client: client.clone(), group: billing(), owned: Vec::new(), reason: "".into() }
 }
 
 fn position(partition: i32, offset: i64, source: PositionSource) -> Event {

@@ -36,7 +36,7 @@ fn silent() -> Vec<Event> {
         advanced(tp(0), 5, 6),
         acknowledged(1, 60),
         Event::OffsetCommitted { group: billing(), tp: tp(0), offset: Offset(6), client: client.clone() },
-        Event::JoinSent { client: client.clone(), group: billing() },
+        join_sent(&client),
         Event::Polled { client: client.clone(), tp: tp(0), from: Offset(5), to: Offset(6), records: 1 },
         Event::Processed { client: client.clone(), tp: tp(0), offset: Offset(5) },
         Event::CommitConfirmed { client, offsets: vec![(tp(0), Offset(6))], automatic: false },
