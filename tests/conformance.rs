@@ -64,6 +64,12 @@ fn recorded_sticky_plans_come_out_as_kafkas() {
     check("04c_sticky_assignor.json");
 }
 
+/// Which script shows which rule is told in `tests/group/scripts.rs`.
+#[test]
+fn recorded_classic_groups_come_out_as_kafkas() {
+    check("06a_group_classic_protocol.json");
+}
+
 /// R-ASG-4, 5, 6, 7, 8.
 #[test]
 fn recorded_cooperative_sticky_plans_come_out_as_kafkas() {

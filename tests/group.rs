@@ -12,5 +12,6 @@ mod member;
 mod offsets;
 #[path = "group/rebalance.rs"]
 mod rebalance;
+#[cfg(feature = "native")]
 #[path = "group/scripts.rs"]
 mod scripts;

@@ -17,7 +17,7 @@ use super::java_order::JavaTable;
 use super::values::{Hex, Runs, partitions_of};
 use super::{ConformanceError, Failure, Report, check, run_chained};
 use crate::kafka::group::assignor::{ClientAssignor, Plan, Subscription, TopicShape};
-use crate::kafka::group::java_hash;
+use crate::kafka::group::java_map::java_hash;
 use crate::kafka::protocol::wire::{Reader, WireError, Writer};
 use crate::kafka::types::{Generation, MemberId, Topic, TopicPartition};
 

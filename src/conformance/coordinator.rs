@@ -3,7 +3,8 @@
 use serde::Deserialize;
 
 use super::{ConformanceError, Failure, Report, check, run_cases};
-use crate::kafka::group::{java_hash, kafka_abs, partition_for};
+use crate::kafka::group::java_map::java_hash;
+use crate::kafka::group::{kafka_abs, partition_for};
 
 const FILE: &str = "02_group_coordinator_partition.json";
 

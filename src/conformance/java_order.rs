@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::values::TopicIdText;
 use super::{ConformanceError, Failure, Report, check, run_cases};
-use crate::kafka::group::java_hash;
+use crate::kafka::group::java_map::{SLOTS, grown, java_hash, slot};
 use crate::kafka::types::TopicId;
 
 const FILE: &str = "11c_java_hash_order.json";
@@ -21,7 +21,7 @@ pub(super) struct JavaTable<K> {
 impl<K: PartialEq> JavaTable<K> {
     /// A map or set as its constructor without arguments makes it.
     pub(super) fn new() -> JavaTable<K> {
-        JavaTable::of_size(16)
+        JavaTable::of_size(SLOTS as usize)
     }
 
     fn of_size(buckets: usize) -> JavaTable<K> {
@@ -45,18 +45,17 @@ impl<K: PartialEq> JavaTable<K> {
         }
         bucket.push((hash, key));
         self.count += 1;
-        if self.count * 4 > self.buckets.len() * 3 {
-            let twice = JavaTable::of_size(self.buckets.len() * 2);
-            let old = std::mem::replace(self, twice);
+        let size = grown(self.buckets.len() as u32, self.count) as usize;
+        if size != self.buckets.len() {
+            let old = std::mem::replace(self, JavaTable::of_size(size));
             self.count = old.count;
             old.buckets.into_iter().flatten().for_each(|(hash, key)| self.bucket(hash).push((hash, key)));
         }
     }
 
     fn bucket(&mut self, hash: i32) -> &mut Vec<(i32, K)> {
-        let spread = hash as u32 ^ hash as u32 >> 16;
-        let mask = self.buckets.len() as u32 - 1;
-        &mut self.buckets[(spread & mask) as usize]
+        let slot = slot(hash, self.buckets.len() as u32);
+        &mut self.buckets[slot as usize]
     }
 
     fn filled(mut self, keys: Vec<(i32, K)>) -> JavaTable<K> {

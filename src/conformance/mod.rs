@@ -9,6 +9,7 @@
 //! | 03 record batches | bytes where the file calls them exact, else every field; checksums, errors, sizes, sequences | `note`: says for readers what a case is about |
 //! | 04a to 04d client assignors | each plan, with the order of each list; for cooperative sticky what is added and revoked | `order_sensitive`, `ghost_ownership`: say what a case is about; such cases are run like the others |
 //! | 05a, 05b server assignors | each target assignment | `event`, `member_order_sensitive`, `topic_id_hash_sensitive`: say how the case was made up |
+//! | 06a classic groups | answers, timers that ran out, the group after each step | `what`: says for readers what a script is about |
 //! | 07a replica placement | replica lists, the bounds of the draws, the refusal | `random`: which generator drew; `draws` says what it drew |
 //! | 07b leader election | whether a record is written, the partition afterwards | nothing |
 //! | 07c controller | answers, every partition after each step, brokers fenced and stopping | nothing |
@@ -45,6 +46,7 @@ mod java_order;
 mod client_assignors;
 mod server_assignors;
 mod protocol_bytes;
+mod classic_group;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -65,6 +67,7 @@ pub const ADAPTERS: &[(&str, Adapter)] = &[
     ("04d_cooperative_sticky_assignor.json", client_assignors::cooperative_sticky),
     ("05a_uniform_assignor_kip848.json", server_assignors::uniform),
     ("05b_range_assignor_kip848.json", server_assignors::range),
+    ("06a_group_classic_protocol.json", classic_group::run),
     ("07a_replica_placement.json", placement::run),
     ("07b_leader_election.json", election::run),
     ("07c_controller_scripts.json", controller::run),
@@ -83,7 +86,6 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
     ("10_performance_reference.json", "src/bin/glassbroker/bench/assign.rs"),
     ("15_quorum.json", "tests/scenario/quorum_vector.rs"),
     ("16_live_scenarios.json", "tests/scenario/live/mod.rs"),
-    ("group_classic_protocol.json", "tests/group/scripts.rs"),
     ("murmur2_partitioner.json", "src/client/partitioner.rs"),
 ];
 

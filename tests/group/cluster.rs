@@ -131,11 +131,6 @@ impl Cluster {
         self.answers.remove(&request)
     }
 
-    /// All answers that nobody looked at, by the number of the request.
-    pub fn take_answers(&mut self) -> BTreeMap<i32, Rc<Response>> {
-        std::mem::take(&mut self.answers)
-    }
-
     pub fn group(&self) -> Option<&ClassicGroup> {
         self.coordinator.group(&group_id()).map(Rc::as_ref)
     }

@@ -2,10 +2,11 @@
 //!
 //! **Invariant:** a handler changes its own shard and nothing else but through here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use kafka_protocol::messages as m;
 use kafka_protocol::messages::offset_fetch_response::OffsetFetchResponseGroup;
+use uuid::Uuid;
 
 use super::config::GroupConfig;
 use super::{Append, GroupEffects, GroupTimer};
@@ -19,13 +20,36 @@ use crate::kafka::types::{BrokerId, GroupId, MemberId};
 /// OffsetFetch requests whose groups, at several partitions of the topic, are not all answered.
 pub(super) type Fetches = BTreeMap<RequestId, Vec<Option<OffsetFetchResponseGroup>>>;
 
+/// Where the part of a member's id comes from that no other has.
+#[derive(Clone, Debug)]
+pub enum MemberIds {
+    Random(Random),
+    /// Those that another coordinator gave, in turn, and nil ones thereafter.
+    Recorded(VecDeque<Uuid>),
+}
+
+impl From<Random> for MemberIds {
+    fn from(random: Random) -> MemberIds {
+        MemberIds::Random(random)
+    }
+}
+
+impl MemberIds {
+    pub(super) fn next(&mut self) -> Uuid {
+        match self {
+            MemberIds::Random(random) => random.uuid(),
+            MemberIds::Recorded(ids) => ids.pop_front().unwrap_or_default(),
+        }
+    }
+}
+
 pub(super) struct Context<'a> {
     pub now: Time,
     pub broker: BrokerId,
     /// The partition of `__consumer_offsets` that is worked on.
     pub partition: i32,
     pub config: &'a GroupConfig,
-    pub random: &'a mut Random,
+    pub ids: &'a mut MemberIds,
     pub fetches: &'a mut Fetches,
     pub fx: &'a mut GroupEffects,
 }

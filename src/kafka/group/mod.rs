@@ -9,6 +9,7 @@
 //! committed records (R-GRP-4).
 
 mod config;
+pub mod java_map;
 mod partition;
 pub mod consumer_protocol;
 mod write;
@@ -30,17 +31,19 @@ use super::effects::{Effects, RequestId};
 use super::event::Event;
 use super::protocol::coordinator_records::{CoordinatorRecord, OffsetCommitValue};
 use super::protocol::wire::WireError;
-use super::protocol::{ErrorCode, Request};
-use super::random::Random;
+use super::protocol::{ApiKey, ErrorCode, Request};
 use super::time::Time;
 use super::types::{
     BrokerId, ClientName, GroupId, LeaderEpoch, MemberId, Offset, Topic, TopicId, TopicPartition,
 };
 
+pub(crate) use classic::Join;
 pub use classic::{ClassicGroup, InitialDelay, Member, PendingMember};
 pub use config::GroupConfig;
+pub use context::MemberIds;
 pub use offsets::GroupOffsets;
-pub use partition::{java_hash, kafka_abs, partition_for};
+
+pub use partition::{kafka_abs, partition_for};
 pub use shard::{LogRecord, Shard};
 pub use write::coordinator_error;
 
@@ -91,15 +94,15 @@ pub struct GroupEffects {
 pub struct GroupCoordinator {
     broker: BrokerId,
     config: GroupConfig,
-    random: Random,
+    ids: MemberIds,
     shards: BTreeMap<i32, Rc<Shard>>,
     fetches: Fetches,
 }
 
 impl GroupCoordinator {
-    /// `random` gives the member ids.
-    pub fn new(broker: BrokerId, config: GroupConfig, random: Random) -> GroupCoordinator {
-        GroupCoordinator { broker, config, random, shards: BTreeMap::new(), fetches: Fetches::new() }
+    /// `ids` gives the member ids.
+    pub fn new(broker: BrokerId, config: GroupConfig, ids: impl Into<MemberIds>) -> GroupCoordinator {
+        GroupCoordinator { broker, config, ids: ids.into(), shards: BTreeMap::new(), fetches: Fetches::new() }
     }
 
     /// The partition of `__consumer_offsets` that keeps a group (R-GRP-1).
@@ -139,7 +142,10 @@ impl GroupCoordinator {
         fx: &mut GroupEffects,
     ) {
         match request {
-            Request::JoinGroup(request) => self.join(now, classic::Join { id, client, request }, fx),
+            Request::JoinGroup(request) => {
+                let version = ApiKey::JoinGroup.version();
+                self.join(now, Join { id, client, version, request }, fx);
+            }
             Request::SyncGroup(request) => self.sync(now, id, request, fx),
             Request::Heartbeat(request) => self.heartbeat(now, id, request, fx),
             Request::LeaveGroup(request) => self.leave(now, id, client, request, fx),
@@ -151,7 +157,8 @@ impl GroupCoordinator {
         }
     }
 
-    fn join(&mut self, now: Time, join: classic::Join<'_>, fx: &mut GroupEffects) {
+    /// As [`GroupCoordinator::handle`], for a JoinGroup of any version.
+    pub(crate) fn join(&mut self, now: Time, join: Join<'_>, fx: &mut GroupEffects) {
         let request = join.request;
         let timeouts = self.config.min_session_timeout_ms..=self.config.max_session_timeout_ms;
         let checked = not_empty(&request.group_id).and_then(|()| {
@@ -391,8 +398,8 @@ impl GroupCoordinator {
         partition: i32,
         fx: &'a mut GroupEffects,
     ) -> (Option<&'a mut Rc<Shard>>, Context<'a>) {
-        let GroupCoordinator { broker, config, random, shards, fetches } = self;
-        (shards.get_mut(&partition), Context { now, broker: *broker, partition, config, random, fetches, fx })
+        let GroupCoordinator { broker, config, ids, shards, fetches } = self;
+        (shards.get_mut(&partition), Context { now, broker: *broker, partition, config, ids, fetches, fx })
     }
 }
 

@@ -2,10 +2,7 @@
 //!
 //! **Invariant:** the partition depends on the group's id and the number of partitions alone.
 
-/// Java's `String.hashCode`: 31-polynomial over UTF-16 code units, wrapping.
-pub fn java_hash(text: &str) -> i32 {
-    text.encode_utf16().fold(0, |hash: i32, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
-}
+use super::java_map::java_hash;
 
 /// Kafka's `Utils.abs`: the absolute value, and 0 for the smallest integer, which has none.
 pub fn kafka_abs(value: i32) -> i32 {

@@ -64,6 +64,8 @@ pub(super) enum Then {
         group: GroupId,
         new: MemberId,
         old: Member,
+        /// A leader that comes back can be told to compute nothing.
+        skips: bool,
     },
 }
 

@@ -15,11 +15,24 @@ use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, MemberId};
 
-/// A JoinGroup with the way back and the name of its sender.
-pub(in crate::kafka::group) struct Join<'a> {
+/// A JoinGroup with the way back, the name of its sender, and the version that it spoke.
+pub(crate) struct Join<'a> {
     pub id: RequestId,
     pub client: &'a ClientName,
+    pub version: i16,
     pub request: &'a m::JoinGroupRequest,
+}
+
+impl Join<'_> {
+    /// A new member is told its id before it is let in (KIP-394).
+    fn requires_known_member_id(&self) -> bool {
+        self.version >= 4
+    }
+
+    /// A leader can be told to compute nothing (KIP-814).
+    pub(super) fn supports_skipping_assignment(&self) -> bool {
+        self.version >= 9
+    }
 }
 
 pub(in crate::kafka::group) fn join_error(member: &str, error: ErrorCode) -> m::JoinGroupResponse {
@@ -63,16 +76,19 @@ impl ClassicGroup {
         }
     }
 
-    /// A dynamic member is told its id and must come again with it; a static one joins at once (R-GRP-9).
+    /// A dynamic member is told its id and must come again with it; a static one, or an old client, joins at once (R-GRP-9).
     fn join_new(&mut self, join: &Join<'_>, cx: &mut Context<'_>) -> Option<Write> {
         let instance_id = join.request.group_instance_id.as_deref();
         let prefix = instance_id.unwrap_or(join.client.as_str());
-        let id = MemberId::new(&format!("{prefix}-{}", cx.random.uuid()));
+        let id = MemberId::new(&format!("{prefix}-{}", cx.ids.next()));
         if let Some(instance_id) = instance_id {
             return match self.static_member_id(instance_id).cloned() {
                 Some(old) => self.replace_static_and_rebalance(join, &old, id, cx),
                 None => self.add_and_rebalance(join, id, cx),
             };
+        }
+        if !join.requires_known_member_id() {
+            return self.add_and_rebalance(join, id, cx);
         }
         self.pending.insert(id.clone(), PendingMember { client: join.client.clone(), expires_at: Time::MAX });
         self.expect_within(&id, i64::from(join.request.session_timeout_ms), cx);

@@ -116,11 +116,14 @@ impl ClassicGroup {
         self.start_next_generation(cx)
     }
 
-    /// A leader who did not join again is followed by the first who did. False if nobody did.
+    /// A leader who did not join again is followed by the first of Kafka's hash map who did (R-GRP-14). False if nobody
+    /// did.
     fn elect_joined_leader(&mut self) -> bool {
-        let joined = self.members.values().filter(|member| member.awaits_join());
-        let first = joined.min_by_key(|member| (!self.is_leader(&member.id), member.joined));
-        let first = first.map(|member| member.id.clone());
+        let leads = self.leader.as_ref().and_then(|id| self.members.get(id));
+        if leads.is_some_and(Member::awaits_join) {
+            return true;
+        }
+        let first = self.first_of(self.members.values().filter(|member| member.awaits_join()));
         let elected = first.is_some();
         self.leader = first.or(self.leader.take());
         elected

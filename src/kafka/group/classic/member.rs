@@ -31,8 +31,8 @@ pub struct Member {
     pub parked_sync: Option<RequestId>,
     /// It has not been through a join phase yet.
     pub is_new: bool,
-    /// Counts the members that joined this group: who is lower joined earlier.
-    pub joined: i64,
+    /// Who is lower joined earlier; [`ClassicGroup::insert`](super::ClassicGroup) counts.
+    pub(super) joined: i64,
     /// When it is removed unless it is heard from before (R-GRP-21).
     pub expires_at: Time,
 }
@@ -76,7 +76,7 @@ impl Member {
     }
 
     /// The member that a record describes; it knows only the protocol that was in use.
-    pub(crate) fn from_record(record: MemberMetadata, protocol: &str, joined: i64) -> Member {
+    pub(crate) fn from_record(record: MemberMetadata, protocol: &str) -> Member {
         let rebalance_timeout_ms = match record.rebalance_timeout_ms {
             -1 => record.session_timeout_ms,
             known => known,
@@ -95,7 +95,7 @@ impl Member {
             parked_join: None,
             parked_sync: None,
             is_new: false,
-            joined,
+            joined: 0,
             expires_at: Time::MAX,
         }
     }

@@ -20,13 +20,15 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::consumer_protocol::subscribed_topics;
 use super::context::Context;
+use super::java_map::{self, java_hash};
 use crate::kafka::event::{Event, GroupState, MemberRemoval};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::{CoordinatorRecord, GroupMetadataValue, RecordKey};
 use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, Generation, GroupId, MemberId, Topic};
 
-pub(super) use join::{Join, join_error};
+pub(crate) use join::Join;
+pub(super) use join::join_error;
 pub use join_phase::InitialDelay;
 pub use member::{Member, PendingMember};
 pub(super) use session::leave_result;
@@ -56,6 +58,8 @@ pub struct ClassicGroup {
     pub sync_deadline: Option<Time>,
     /// Members that ever joined.
     joined: i64,
+    /// The slots of the hash map in which Kafka has the members.
+    slots: u32,
 }
 
 impl ClassicGroup {
@@ -76,6 +80,7 @@ impl ClassicGroup {
             join_deadline: None,
             sync_deadline: None,
             joined: 0,
+            slots: java_map::SLOTS,
         }
     }
 
@@ -90,9 +95,7 @@ impl ClassicGroup {
         group.leader = value.leader;
         let protocol = value.protocol.unwrap_or_default();
         for record in value.members {
-            group.joined += 1;
-            let member = Member::from_record(record, &protocol, group.joined);
-            group.members.insert(member.id.clone(), member);
+            group.insert(Member::from_record(record, &protocol));
         }
         group.protocol = Some(protocol).filter(|name| !name.is_empty()).map(StrBytes::from_string);
         group
@@ -188,7 +191,7 @@ impl ClassicGroup {
     }
 
     /// The protocol of the next generation: each member votes for the first of its list that all members support;
-    /// most votes win, a tie goes to the name that sorts first (R-GRP-16). None without members.
+    /// most votes win, a tie goes to the first of Java's hash map (R-GRP-16). None without members.
     pub fn select_protocol(&self) -> Option<StrBytes> {
         let common = |name: &StrBytes| self.members.values().all(|member| member.supports(name));
         let mut votes: BTreeMap<&str, (i64, &StrBytes)> = BTreeMap::new();
@@ -198,18 +201,16 @@ impl ClassicGroup {
                 votes.entry(vote).or_insert((0, vote)).0 += 1;
             }
         }
-        let most = votes.values().map(|(count, _)| *count).max()?;
-        votes.into_values().find(|(count, _)| *count == most).map(|(_, name)| name.clone())
+        let most = java_map::most_voted(votes.iter().map(|(name, (count, _))| (*name, *count)))?;
+        Some(votes[most].1.clone())
     }
 
     /// Takes in a member; the first one becomes the leader (R-GRP-15).
-    pub(super) fn add(&mut self, mut member: Member, kind: &StrBytes, cx: &mut Context<'_>) {
+    pub(super) fn add(&mut self, member: Member, kind: &StrBytes, cx: &mut Context<'_>) {
         if self.members.is_empty() {
             self.protocol_type = Some(kind.clone());
         }
         let leader = self.leader.get_or_insert_with(|| member.id.clone()) == &member.id;
-        self.joined += 1;
-        member.joined = self.joined;
         self.pending.remove(&member.id);
         cx.event(Event::MemberAdded {
             group: self.id.clone(),
@@ -217,10 +218,25 @@ impl ClassicGroup {
             client: member.client.clone(),
             leader,
         });
-        self.members.insert(member.id.clone(), member);
+        self.insert(member);
     }
 
-    /// Takes out a member or pending member. A leader is followed by the one who joined first (R-GRP-15).
+    /// Puts a member where Kafka's hash map has it.
+    pub(super) fn insert(&mut self, mut member: Member) {
+        self.joined += 1;
+        member.joined = self.joined;
+        self.members.insert(member.id.clone(), member);
+        self.slots = java_map::grown(self.slots, self.members.len());
+    }
+
+    /// The one of `members` that Kafka meets first.
+    pub(super) fn first_of<'a>(&self, members: impl Iterator<Item = &'a Member>) -> Option<MemberId> {
+        let place =
+            |member: &&Member| (java_map::slot(java_hash(member.id.as_str()), self.slots), member.joined);
+        members.min_by_key(place).map(|member| member.id.clone())
+    }
+
+    /// Takes out a member or pending member. A leader is followed by the first of Kafka's hash map (R-GRP-15).
     pub(super) fn remove(
         &mut self,
         id: &MemberId,
@@ -237,8 +253,7 @@ impl ClassicGroup {
             });
         }
         if self.is_leader(id) {
-            self.leader =
-                self.members.values().min_by_key(|member| member.joined).map(|member| member.id.clone());
+            self.leader = self.first_of(self.members.values());
         }
         self.pending.remove(id);
         self.pending_sync.remove(id);

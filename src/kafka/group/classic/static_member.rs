@@ -26,7 +26,8 @@ impl ClassicGroup {
             // Its assignment stays valid as long as the protocol does: no rebalance, only the new id is written.
             GroupState::Stable if self.select_protocol() == self.protocol => {
                 let plan = self.members.values().map(|m| (m.id.clone(), m.assignment.clone())).collect();
-                let then = Then::StaticReplaced { group: self.id.clone(), new, old: replaced };
+                let skips = join.supports_skipping_assignment();
+                let then = Then::StaticReplaced { group: self.id.clone(), new, old: replaced, skips };
                 Some(Write::new(self.to_record(&plan), then))
             }
             // In CompletingRebalance the leader's plan is going to name the old id.
@@ -46,7 +47,7 @@ impl ClassicGroup {
             cx.respond(to, sync_error(ErrorCode::FencedInstanceId));
         }
         let member = Member { id: new.clone(), is_new: false, ..replaced.clone() };
-        self.members.insert(new.clone(), member);
+        self.insert(member);
         if self.is_leader(old) {
             self.leader = Some(new.clone());
         }
@@ -58,6 +59,7 @@ impl ClassicGroup {
         &mut self,
         new: &MemberId,
         old: &Member,
+        skips: bool,
         result: Result<(), ErrorCode>,
         cx: &mut Context<'_>,
     ) {
@@ -65,7 +67,7 @@ impl ClassicGroup {
         if let Err(error) = result {
             let parked = member.parked_join.take();
             self.members.remove(new);
-            self.members.insert(old.id.clone(), old.clone());
+            self.insert(old.clone());
             if self.is_leader(new) {
                 self.leader = Some(old.id.clone());
             }
@@ -80,7 +82,12 @@ impl ClassicGroup {
             // A leader is told to compute nothing; it may still notice that the subscriptions changed (KIP-814). If a
             // rebalance began meanwhile, the request waits for its end like everyone's.
             let leader = self.is_leader(new);
-            let response = self.joined_response(new, leader).with_skip_assignment(leader);
+            let response = self.joined_response(new, leader && skips);
+            let response = match leader && !skips {
+                // A client that would compute a plan whenever it leads is told that its former self does.
+                true => response.with_leader(old.id.to_wire()),
+                false => response.with_skip_assignment(leader),
+            };
             self.answer_join(new, response, cx);
         }
     }

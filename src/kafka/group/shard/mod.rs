@@ -372,9 +372,9 @@ impl Shard {
                     group.on_plan_stored(generation, &plan, result.map_err(coordinator_error), cx);
                 }
             }
-            Then::StaticReplaced { group, new, old } => {
+            Then::StaticReplaced { group, new, old, skips } => {
                 if let Some(group) = self.group_mut(&group) {
-                    group.on_static_replaced(&new, &old, result.map_err(coordinator_error), cx);
+                    group.on_static_replaced(&new, &old, skips, result.map_err(coordinator_error), cx);
                 }
             }
         }
