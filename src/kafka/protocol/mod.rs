@@ -9,6 +9,7 @@ pub mod coordinator_records;
 pub mod error;
 pub mod listener;
 pub mod metadata_records;
+pub mod share_records;
 pub mod strict;
 pub mod wire;
 

@@ -2,13 +2,18 @@
 //!
 //! - [`partition`]: one partition as one group shares it, on the partition's leader. What is handed out, for how long,
 //!   and what is done.
+//! - [`coordinator`]: what is done, persisted in `__share_group_state` for the leaders to come.
 //!
 //! **Invariant:** nothing here sends or waits. What must be persisted is returned as data, and its outcome is told back.
 
 pub mod range;
 pub mod state;
+pub mod key;
 pub mod partition;
+pub mod coordinator;
 
+pub use coordinator::ShareCoordinator;
+pub use key::ShareKey;
 pub use partition::SharePartition;
 pub use range::OffsetRange;
 pub use state::{AcknowledgeType, RecordState, StateBatch};
