@@ -15,17 +15,18 @@
 //! `isr_idle_paused`, `leader_killed_failover`, `leader_stopped_cleanly`, `unclean_truncation`, `clean_only`,
 //! `elr_recovery_clean` with `elr_recovery`, `elr_killed`, `partition_increase_earliest` and `idempotent_retry_failover`
 //! are compared here, `retention_by_time`, `compaction_tombstone` and `reset_after_delete` in `retention`, `compaction` and
-//! `delete_records`. Left out: consumers' commits and rebalances (`crash_before_commit`, `auto_commit_loop`,
-//! `auto_commit_handoff`, `max_poll_interval_classic`, `static_restart`, `dynamic_restart`, `static_duplicate`,
-//! `eager_join`, `cooperative_join`, `kip848_join`, `classic_to_kip848`), which belong to groups; transactions
-//! (`read_committed`, `transaction_timeout`, `zombie_fencing`, `send_offsets`), which clients do not have.
+//! `delete_records`, consumers' commits and rebalances (`crash_before_commit`, `auto_commit_loop`, `auto_commit_handoff`,
+//! `max_poll_interval_classic`, `static_restart`, `dynamic_restart`, `static_duplicate`, `eager_join`, `cooperative_join`)
+//! in `groups` beside this file. Left out: `kip848_join` and `classic_to_kip848`, which need the newer protocol;
+//! transactions (`read_committed`, `transaction_timeout`, `zombie_fencing`, `send_offsets`), which clients do not have.
 
+mod groups;
 pub mod run;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use glassbroker::client::partitioner::partition_for_key;
-use glassbroker::kafka::event::Event;
+use glassbroker::kafka::event::{Event, RevokeReason};
 use glassbroker::kafka::types::TopicPartition;
 use glassbroker::sim::Command;
 use serde_json::{Value, json};
@@ -146,11 +147,12 @@ pub fn callbacks(c: &Cluster, name: &str) -> Vec<(String, Vec<i32>)> {
     let numbers =
         |partitions: &[TopicPartition]| -> Vec<i32> { partitions.iter().map(|tp| tp.partition).collect() };
     let call = |event: &Event| match event {
-        Event::PartitionsAssigned { client, partitions, .. } if client.as_str() == name => {
-            Some(("assigned".to_owned(), numbers(partitions)))
+        Event::PartitionsAssigned { client, added, .. } if client.as_str() == name => {
+            Some(("assigned".to_owned(), numbers(added)))
         }
-        Event::PartitionsRevoked { client, partitions, .. } if client.as_str() == name => {
-            Some(("revoked".to_owned(), numbers(partitions)))
+        Event::PartitionsRevoked { client, partitions, reason, .. } if client.as_str() == name => {
+            let called = if *reason == RevokeReason::Lost { "lost" } else { "revoked" };
+            Some((called.to_owned(), numbers(partitions)))
         }
         _ => None,
     };

@@ -49,7 +49,7 @@ pub fn at_ms(event: &Value) -> i64 {
 }
 
 /// How long something may take that Kafka needed `took_s` for: the phases of timers differ.
-fn about(took_s: f64) -> std::ops::RangeInclusive<i64> {
+pub fn about(took_s: f64) -> std::ops::RangeInclusive<i64> {
     (took_s * 500.0) as i64 - 1_000..=(took_s * 1_500.0) as i64 + 3_000
 }
 
@@ -64,11 +64,16 @@ pub struct Live {
 
 impl Live {
     pub fn new() -> Live {
+        Live::with(&[])
+    }
+
+    /// With further server configs.
+    pub fn with(more: &[(&str, &str)]) -> Live {
         let header = &recording()["header"];
         let configs: Vec<(&str, String)> =
             SERVER_CONFIGS.iter().map(|name| (*name, text(&header["server_configs"][name]))).collect();
-        let configs: Vec<(&str, &str)> =
-            configs.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let recorded = configs.iter().map(|(name, value)| (*name, value.as_str()));
+        let configs: Vec<(&str, &str)> = recorded.chain(more.iter().copied()).collect();
         Live { c: quorum(3, &configs), producers: 0, values: BTreeMap::new() }
     }
 
@@ -318,6 +323,9 @@ pub fn error_of(exception: &str) -> ErrorCode {
         Some("TimeoutException") => ErrorCode::RequestTimedOut,
         Some("NotEnoughReplicasException") => ErrorCode::NotEnoughReplicas,
         Some("OffsetOutOfRangeException") => ErrorCode::OffsetOutOfRange,
+        Some("FencedInstanceIdException") => ErrorCode::FencedInstanceId,
+        // The exception has no code; this is what a member that is in no generation has instead.
+        Some("CommitFailedException") => ErrorCode::UnknownMemberId,
         other => panic!("an error that this test does not know: {other:?}"),
     }
 }
