@@ -96,6 +96,14 @@ pub enum AppendError {
     NoLeaderEpoch,
 }
 
+impl AppendError {
+    /// Whether the bytes are at fault, which may come otherwise when they are read once more (`CorruptRecordException`,
+    /// `InvalidRecordException`); else they do not fit this log.
+    pub fn is_of_the_bytes(&self) -> bool {
+        matches!(self, AppendError::Batch(_))
+    }
+}
+
 /// One record that is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("record {batch_index}: {fault}")]

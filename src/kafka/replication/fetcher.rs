@@ -266,7 +266,12 @@ impl ReplicaManager {
         if error == ErrorCode::OffsetOutOfRange {
             return self.out_of_range(leader, tp);
         }
-        let taken = error.is_ok() && self.append_fetched(tp, data, step);
+        let taken = error.is_ok()
+            && match self.append_fetched(tp, data, step) {
+                Ok(taken) => taken,
+                Err(error) if error.is_of_the_bytes() => false,
+                Err(_) => return self.stop_fetching(tp),
+            };
         if !taken {
             self.rest(leader, tp, step);
         } else if data.records.as_ref().is_some_and(|records| !records.is_empty())
@@ -284,34 +289,41 @@ impl ReplicaManager {
         }
     }
 
-    /// R-REPL-17: append first, then the high watermark, as far as the own log goes. Whether the bytes were sound.
-    fn append_fetched(&mut self, tp: &TopicPartition, data: &PartitionData, step: &mut Step<'_>) -> bool {
+    /// R-REPL-17: append first, then the high watermark, as far as the own log goes. Whether the log start could follow.
+    ///
+    /// R-REPL-38: bytes that are corrupt are asked for again. What does not fit this log never will: the partition is not
+    /// fetched until it has a leader in another epoch (`AbstractFetcherThread.markPartitionFailed`).
+    fn append_fetched(
+        &mut self,
+        tp: &TopicPartition,
+        data: &PartitionData,
+        step: &mut Step<'_>,
+    ) -> Result<bool, AppendError> {
         let broker = self.me;
         let records = data.records.clone().unwrap_or_default();
-        if !records.is_empty() {
-            let Some(FollowerAppended { from, to }) = self.append_as_follower(tp, records, step.now) else {
-                return false;
-            };
+        if !records.is_empty()
+            && let Some(FollowerAppended { from, to }) = self.append_as_follower(tp, records, step.now)?
+        {
             step.fx.event(Event::Replicated { broker, tp: tp.clone(), from, to });
         }
-        let Some(partition) = self.edit(tp) else { return false };
+        let Some(partition) = self.edit(tp) else { return Ok(false) };
         if let Some(from) = partition.log.update_high_watermark(Offset(data.high_watermark)) {
             let to = partition.log.high_watermark();
             step.fx.event(Event::HighWatermarkAdvanced { broker, tp: tp.clone(), leader: false, from, to });
             self.notice(Notice::HighWatermark { tp: tp.clone(), offset: to });
         }
-        self.follow_log_start(tp, Offset(data.log_start_offset), step)
+        Ok(self.follow_log_start(tp, Offset(data.log_start_offset), step))
     }
 
-    /// `None` if the bytes were not sound. A log that is empty begins below its start if the leader's log start, moved by
+    /// `None` if there is no such replica. A log that is empty begins below its start if the leader's log start, moved by
     /// DeleteRecords, lies within a batch (`Partition.appendRecordsToFollowerOrFutureReplica`).
     fn append_as_follower(
         &mut self,
         tp: &TopicPartition,
         records: Bytes,
         now: Time,
-    ) -> Option<FollowerAppended> {
-        let partition = self.edit(tp)?;
+    ) -> Result<Option<FollowerAppended>, AppendError> {
+        let Some(partition) = self.edit(tp) else { return Ok(None) };
         let (epoch, config) = (partition.leader_epoch, partition.config.clone());
         let log = &mut partition.log;
         let is_empty = log.log_start_offset() == log.log_end_offset();
@@ -320,9 +332,10 @@ impl ReplicaManager {
                 if is_empty && last >= log_end_offset =>
             {
                 self.truncate_log_fully(tp, first, now);
-                self.edit(tp)?.log.append_as_follower(now, records, epoch, &config.log).ok()
+                let Some(partition) = self.edit(tp) else { return Ok(None) };
+                partition.log.append_as_follower(now, records, epoch, &config.log).map(Some)
             }
-            appended => appended.ok(),
+            appended => appended.map(Some),
         }
     }
 

@@ -28,6 +28,9 @@ pub struct History {
     sequences: BTreeMap<ProducerId, (ProducerEpoch, i32)>,
     /// Batches may be gone from what is taken over.
     is_thinned_out: bool,
+    /// Epochs that somebody led once more after losing what it had written in them, and where it went on: from there on two
+    /// records of one epoch may stand at the same offset, which no replica can tell from each other.
+    led_twice: BTreeMap<LeaderEpoch, Offset>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +73,17 @@ impl History {
         verdict
     }
 
+    /// Somebody leads in `epoch` who led in it before, and has lost what it had written at `from` and behind.
+    pub fn note_led_twice(&mut self, epoch: LeaderEpoch, from: Offset) {
+        let first = self.led_twice.entry(epoch).or_insert(from);
+        *first = from.min(*first);
+    }
+
+    /// Whether another batch of this epoch may stand at this offset too.
+    fn is_written_twice(&self, epoch: LeaderEpoch, offset: Offset) -> bool {
+        self.led_twice.get(&epoch).is_some_and(|from| *from <= offset)
+    }
+
     /// Up to where `log` has what was committed.
     pub fn agreement(&self, log: &Log) -> Offset {
         let end = self.end.min(log.log_end_offset());
@@ -80,9 +94,9 @@ impl History {
             return log.batches_from(at).next().filter(spans).map_or(at, Batch::base_offset);
         }
         let from = self.start().max(log.log_start_offset());
-        let known = self.batches[self.place_of(from)..].iter();
-        let same = known.zip(sight::marks(log, from, end)).take_while(|(known, found)| known.mark == *found);
-        same.last().map_or(from, |(known, _)| known.mark.next_offset).min(end)
+        let (known, found) = (self.known(from), self.one_of_a_kind(sight::marks(log, from, end)));
+        let same = known.zip(found).take_while(|(known, found)| known == found);
+        same.last().map_or(from, |(known, _)| known.next_offset).min(end)
     }
 
     /// Forgets what is not below `end`: it may be lost, or something newer committed that nobody sees. `log`, if there is one,
@@ -130,8 +144,8 @@ impl History {
         }
         if log.log_start_offset() > self.end {
             // Committed, and deleted in the same step: of what is below nothing is known any more.
-            let (records, is_thinned_out) = (self.records.take(), self.is_thinned_out);
-            *self = History { end: log.log_start_offset(), records, is_thinned_out, ..History::default() };
+            (self.batches, self.end) = (Vec::new(), log.log_start_offset());
+            self.sequences.clear();
         }
         let from = self.end;
         for batch in log.batches_from(from).take_while(|batch| batch.next_offset() <= high_watermark) {
@@ -147,7 +161,8 @@ impl History {
             self.follow_sequence(batch, log)?;
             self.batches.push(Committed { mark: Mark::of(batch), body: body_of(batch) });
             self.end = batch.next_offset();
-            if let Some(records) = &mut self.records {
+            let is_known = !self.is_written_twice(batch.leader_epoch(), base);
+            if let Some(records) = self.records.as_mut().filter(|_| is_known) {
                 records.take(batch, !self.is_thinned_out)?;
             }
         }
@@ -199,14 +214,21 @@ impl History {
         }
     }
 
+    /// The committed batches from the one that holds `from` on.
+    fn known(&self, from: Offset) -> impl Iterator<Item = Mark> {
+        self.one_of_a_kind(self.batches[self.place_of(from)..].iter().map(|batch| batch.mark))
+    }
+
+    /// Without those at whose offsets another one of their epoch may stand too.
+    fn one_of_a_kind(&self, marks: impl Iterator<Item = Mark>) -> impl Iterator<Item = Mark> {
+        marks.filter(|mark| !self.is_written_twice(mark.epoch, mark.base_offset))
+    }
+
     fn compare_batches(&self, log: &Log, from: Offset, to: Offset) -> Result<u64, Broken> {
         // Below the first of the history nothing is known.
         let from = from.max(self.start());
-        let mut expected = self.batches[self.place_of(from)..]
-            .iter()
-            .map(|batch| batch.mark)
-            .take_while(|mark| mark.next_offset <= to);
-        let mut found = sight::marks(log, from, to);
+        let mut expected = self.known(from).take_while(|mark| mark.next_offset <= to);
+        let mut found = self.one_of_a_kind(sight::marks(log, from, to));
         let mut compared = 0;
         loop {
             let fault = match (expected.next(), found.next()) {
@@ -356,6 +378,26 @@ mod tests {
             assert_eq!(history.end(), Offset(4));
             let lacks = history.compare(&shorter, Offset::ZERO, Offset(2));
             assert_eq!(lacks.map_err(|broken| broken.check), Err(Check::Committed));
+        }
+    }
+
+    #[test]
+    fn who_lost_records_and_leads_on_in_their_epoch_may_have_others_at_their_offsets() {
+        // A leader lost b, c and d, wrote x in the same epoch, and follows who has them and leads in the next.
+        let whole = log(&[(b"a", 1), (b"b", 1), (b"c", 1), (b"d", 1), (b"e", 2)]);
+        let mixed = log(&[(b"a", 1), (b"x", 1), (b"c", 1), (b"d", 1), (b"e", 2)]);
+        let other = log(&[(b"a", 1), (b"x", 1), (b"c", 1), (b"d", 1), (b"y", 2)]);
+        for compacted in [false, true] {
+            let mut history = History::new(compacted);
+            history.note_led_twice(LeaderEpoch(1), Offset(1));
+            history.resume(&whole).expect("a sound log");
+            let compare = |log: &Log| {
+                let compared = history.compare(log, Offset::ZERO, Offset(5));
+                compared.map_err(|broken| broken.check)
+            };
+            assert_eq!(compare(&mixed), Ok(2), "what stands once is held to");
+            assert_eq!(compare(&other), Err(Check::Committed), "epoch 2 was led once");
+            assert_eq!(history.agreement(&other), if compacted { Offset(4) } else { Offset(1) });
         }
     }
 

@@ -103,7 +103,8 @@ impl PartitionWatch {
     /// still has is a part of what was committed. How much was compared.
     ///
     /// A broker takes up what the metadata log says of its earlier life before it registers (`BrokerServer.startup`): until
-    /// then it leads again as nobody else may, with what its disk kept.
+    /// then it leads again as nobody else may, with what its disk kept. What it writes then is of the epoch in which it wrote
+    /// what it lost, and a follower's fetch tells only epochs (R-REPL-8): who has the one keeps it under the other.
     pub(super) fn note_robbed_leader(
         &mut self,
         world: &World,
@@ -118,7 +119,14 @@ impl PartitionWatch {
         let compared = self.history.compare(&leader.log, Offset::ZERO, leader.log.log_end_offset())?;
         self.tear(Some(&leader.log));
         let registered = metadata.image.brokers.get(&broker).map(|broker| broker.incarnation);
-        if world.broker(broker).map(|broker| broker.incarnation()) == registered {
+        let is_registered = world.broker(broker).map(|broker| broker.incarnation()) == registered;
+        match leader.leader() {
+            Some(leadership) if !is_registered => {
+                self.history.note_led_twice(leader.leader_epoch, leadership.epoch_start_offset);
+            }
+            _ => {}
+        }
+        if is_registered {
             self.robbed.remove(&broker);
         }
         Ok(compared)

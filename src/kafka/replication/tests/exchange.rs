@@ -1,6 +1,7 @@
 //! A leader and a follower that hand each other their requests and answers.
 
 use kafka_protocol::messages::FetchResponse;
+use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
 
 use super::*;
 use crate::kafka::event::Event;
@@ -82,6 +83,65 @@ fn ex_7_two_steps_bring_two_histories_together_r_repl_36() {
     assert_eq!(exchange(&mut leader, &mut follower), (18, None), "now they agree, and data flows");
     assert_eq!((follower.end(), epochs(&follower)), (leader.end(), epochs(&leader)));
     assert_eq!(exchange(&mut leader, &mut follower), (40, None));
+}
+
+#[test]
+fn a_batch_that_does_not_fit_the_log_ends_the_fetching_until_there_is_another_leader_epoch_r_repl_38() {
+    let mut batch = BatchBuilder::new();
+    for _ in 0..3 {
+        batch.append(&NewRecord { value: Some(b"b"), ..NewRecord::default() });
+    }
+    let (bytes, config) = (batch.finish(None).into_bytes(), LogConfig::default());
+    let mut longer = Log::new();
+    longer.append_as_leader(Time::ZERO, bytes, LeaderEpoch(1), Origin::Client, &config).expect("sound");
+    // Someone led twice in epoch 1: the follower ends within the leader's batch, and no epoch tells it.
+    let mut leader = broker(LEADER, longer);
+    let mut follower = broker(FOLLOWER, log(&[(1, 0)], 1));
+    assert_eq!(exchange(&mut leader, &mut follower), (1, None));
+    assert_eq!(follower.end(), Offset(1));
+    let asks = |follower: &mut Bench| {
+        let mut asks = false;
+        follower.step(|replicas, step| asks = replicas.next_fetch(LEADER, BrokerEpoch(2), step).is_some());
+        asks
+    };
+    follower.now = follower.now.plus_ms(60_000);
+    asks(&mut follower);
+    assert!(!asks(&mut follower), "but for letting go of it in the session, nothing is asked for any more");
+    follower.step(|replicas, step| {
+        let mut registration = (**step.image.partition(&tp()).expect("replayed")).clone();
+        registration.leader_epoch = LeaderEpoch(5);
+        replicas.apply(&tp(), &registration, step);
+    });
+    assert!(asks(&mut follower));
+}
+
+#[test]
+fn corrupt_bytes_are_asked_for_again_r_repl_38() {
+    let mut follower = broker(FOLLOWER, log(&[(1, 0)], 1));
+    let ask = |follower: &mut Bench| {
+        let mut request = None;
+        follower.step(|replicas, step| request = replicas.next_fetch(LEADER, BrokerEpoch(2), step));
+        request
+    };
+    ask(&mut follower).expect("it follows");
+    let mut batch = BatchBuilder::new();
+    batch.append(&NewRecord { value: Some(b"b"), ..NewRecord::default() });
+    let mut bytes = batch.finish(None).into_bytes().to_vec();
+    *bytes.last_mut().expect("a batch") ^= 1;
+    follower.step(|replicas, step| replicas.fetched(LEADER, &answer_of(bytes), step));
+    assert!(ask(&mut follower).is_none(), "it rests");
+    follower.now = follower.now.plus_ms(1_000);
+    assert!(ask(&mut follower).is_some());
+}
+
+/// What brings these bytes of t-0.
+fn answer_of(bytes: Vec<u8>) -> FetchResponse {
+    let data = PartitionData::default()
+        .with_high_watermark(1)
+        .with_log_start_offset(0)
+        .with_records(Some(bytes.into()));
+    let topic = FetchableTopicResponse::default().with_topic_id(topic_id().0).with_partitions(vec![data]);
+    FetchResponse::default().with_responses(vec![topic])
 }
 
 #[test]
