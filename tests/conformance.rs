@@ -88,6 +88,12 @@ fn recorded_server_range_assignments_come_out_as_kafkas() {
     check("05b_range_assignor_kip848.json");
 }
 
+/// R-CG8-5, 8, 13, 16, 21.
+#[test]
+fn recorded_consumer_groups_come_out_as_kafkas() {
+    check("06b_group_consumer_protocol_kip848.json");
+}
+
 /// R-PLACE-3, 4.
 #[test]
 fn recorded_replica_placement_come_out_as_kafkas() {

@@ -10,6 +10,7 @@
 //! | 04a to 04d client assignors | each plan, with the order of each list; for cooperative sticky what is added and revoked | `order_sensitive`, `ghost_ownership`: say what a case is about; such cases are run like the others |
 //! | 05a, 05b server assignors | each target assignment | `event`, `member_order_sensitive`, `topic_id_hash_sensitive`: say how the case was made up |
 //! | 06a classic groups | answers, timers that ran out, the group after each step | `what`: says for readers what a script is about |
+//! | 06b consumer groups | answers with their sentences, the group, its members and their deadlines after each step | `what`: says for readers what a script is about |
 //! | 07a replica placement | replica lists, the bounds of the draws, the refusal | `random`: which generator drew; `draws` says what it drew |
 //! | 07b leader election | whether a record is written, the partition afterwards | nothing |
 //! | 07c controller | answers, every partition after each step, brokers fenced and stopping | nothing |
@@ -45,6 +46,7 @@ mod replication;
 mod java_order;
 mod client_assignors;
 mod server_assignors;
+mod consumer_groups;
 mod protocol_bytes;
 mod classic_group;
 
@@ -68,6 +70,7 @@ pub const ADAPTERS: &[(&str, Adapter)] = &[
     ("05a_uniform_assignor_kip848.json", server_assignors::uniform),
     ("05b_range_assignor_kip848.json", server_assignors::range),
     ("06a_group_classic_protocol.json", classic_group::run),
+    ("06b_group_consumer_protocol_kip848.json", consumer_groups::run),
     ("07a_replica_placement.json", placement::run),
     ("07b_leader_election.json", election::run),
     ("07c_controller_scripts.json", controller::run),

@@ -59,7 +59,7 @@ impl Cluster {
             records: Vec::new(),
             timers: BTreeMap::new(),
             events: Vec::new(),
-            coordinator: GroupCoordinator::new(BrokerId(1), config, Random::stream(1, "members")),
+            coordinator: GroupCoordinator::new(BrokerId(1), config.clone(), Random::stream(1, "members")),
             config,
             answers: BTreeMap::new(),
             requests: 0,
@@ -75,7 +75,8 @@ impl Cluster {
 
     /// Another broker takes over the log as it is: a coordinator that knows nothing.
     pub fn fail_over(&mut self) {
-        self.coordinator = GroupCoordinator::new(BrokerId(2), self.config, Random::stream(2, "members"));
+        self.coordinator =
+            GroupCoordinator::new(BrokerId(2), self.config.clone(), Random::stream(2, "members"));
         self.timers.clear();
         self.elect(2);
     }

@@ -15,6 +15,7 @@ pub mod consumer_protocol;
 mod write;
 mod context;
 mod classic;
+pub mod modern;
 mod offsets;
 mod shard;
 pub mod assignor;
@@ -39,7 +40,7 @@ use super::types::{
 
 pub(crate) use classic::Join;
 pub use classic::{ClassicGroup, InitialDelay, Member, PendingMember};
-pub use config::GroupConfig;
+pub use config::{ConsumerGroupConfig, GroupConfig};
 pub use context::MemberIds;
 pub use offsets::GroupOffsets;
 

@@ -12,7 +12,7 @@ use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, MemberId};
 
 /// All clients of a sandbox run on one machine.
-const CLIENT_HOST: &str = "/127.0.0.1";
+pub(in crate::kafka::group) const CLIENT_HOST: &str = "/127.0.0.1";
 
 #[derive(Clone, Debug)]
 pub struct Member {

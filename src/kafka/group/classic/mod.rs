@@ -30,6 +30,7 @@ use crate::kafka::types::{ClientName, Generation, GroupId, MemberId, Topic};
 pub(crate) use join::Join;
 pub(super) use join::join_error;
 pub use join_phase::InitialDelay;
+pub(super) use member::CLIENT_HOST;
 pub use member::{Member, PendingMember};
 pub(super) use session::leave_result;
 pub(super) use sync::sync_error;
