@@ -1,5 +1,7 @@
 //! The group coordinator against data recorded from Kafka 4.3.1's own classes (`tests/vectors`).
 
+#[path = "group/administration.rs"]
+mod administration;
 #[path = "group/bytes.rs"]
 mod bytes;
 #[path = "group/cluster.rs"]

@@ -283,7 +283,11 @@ impl Broker {
             | Request::Heartbeat(_)
             | Request::LeaveGroup(_)
             | Request::OffsetCommit(_)
-            | Request::OffsetFetch(_) => self.on_group_request(now, id, client, &request, fx),
+            | Request::OffsetFetch(_)
+            | Request::ListGroups(_)
+            | Request::DescribeGroups(_)
+            | Request::DeleteGroups(_)
+            | Request::OffsetDelete(_) => self.on_group_request(now, id, client, &request, fx),
             Request::ApiVersions(_) => fx.respond(id, api_versions::response(BROKER_APIS)),
             Request::InitProducerId(request) => {
                 let response = self.init_producer_id(now, request, fx);
@@ -455,6 +459,8 @@ const BROKER_APIS: &[ApiKey] = &[
     ApiKey::Heartbeat,
     ApiKey::LeaveGroup,
     ApiKey::SyncGroup,
+    ApiKey::DescribeGroups,
+    ApiKey::ListGroups,
     ApiKey::ApiVersions,
     ApiKey::CreateTopics,
     ApiKey::DeleteTopics,
@@ -463,9 +469,11 @@ const BROKER_APIS: &[ApiKey] = &[
     ApiKey::OffsetForLeaderEpoch,
     ApiKey::DescribeConfigs,
     ApiKey::CreatePartitions,
+    ApiKey::DeleteGroups,
     ApiKey::ElectLeaders,
     ApiKey::IncrementalAlterConfigs,
     ApiKey::DescribeQuorum,
     ApiKey::AlterPartitionReassignments,
     ApiKey::ListPartitionReassignments,
+    ApiKey::OffsetDelete,
 ];

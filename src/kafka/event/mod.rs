@@ -384,7 +384,13 @@ pub enum Event {
         group: GroupId,
         tp: TopicPartition,
     },
-    /// The topic of a committed offset is gone (R-PLACE-9).
+    /// An administrator had a group forget a committed offset (R-GRP-41).
+    OffsetDeleted {
+        group: GroupId,
+        tp: TopicPartition,
+        client: ClientName,
+    },
+    /// A committed offset went with its topic (R-PLACE-9) or with its group (R-GRP-41).
     OffsetDropped {
         group: GroupId,
         tp: TopicPartition,

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use kafka_protocol::messages as m;
+use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
 use kafka_protocol::messages::offset_fetch_response::OffsetFetchResponseGroup;
 use uuid::Uuid;
 
@@ -17,8 +18,17 @@ use crate::kafka::random::Random;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, GroupId, MemberId};
 
-/// OffsetFetch requests whose groups, at several partitions of the topic, are not all answered.
-pub(super) type Fetches = BTreeMap<RequestId, Vec<Option<OffsetFetchResponseGroup>>>;
+/// One of the answers, of several partitions of the topic, that make up the answer to a request.
+#[derive(Clone, Debug)]
+pub(super) enum Part {
+    /// Of OffsetFetch.
+    Fetched(OffsetFetchResponseGroup),
+    /// Of DeleteGroups.
+    Deleted(Vec<DeletableGroupResult>),
+}
+
+/// Requests of which not all parts are answered.
+pub(super) type Gathered = BTreeMap<RequestId, Vec<Option<Part>>>;
 
 /// Where the part of a member's id comes from that no other has.
 #[derive(Clone, Debug)]
@@ -50,7 +60,7 @@ pub(super) struct Context<'a> {
     pub partition: i32,
     pub config: &'a GroupConfig,
     pub ids: &'a mut MemberIds,
-    pub fetches: &'a mut Fetches,
+    pub gathered: &'a mut Gathered,
     pub fx: &'a mut GroupEffects,
 }
 
@@ -87,13 +97,28 @@ impl Context<'_> {
         GroupTimer::Sync { partition: self.partition, group: group.clone() }
     }
 
-    /// Takes one group's part of an OffsetFetch answer; the last part sends it.
-    pub fn fetched(&mut self, to: RequestId, index: i32, group: OffsetFetchResponseGroup) {
-        let Some(parts) = self.fetches.get_mut(&to) else { return };
-        parts[index as usize] = Some(group);
+    /// Takes one part of an answer; the last part sends it.
+    pub fn gather(&mut self, to: RequestId, index: i32, part: Part) {
+        let Some(parts) = self.gathered.get_mut(&to) else { return };
+        parts[index as usize] = Some(part);
         if parts.iter().all(Option::is_some) {
-            let groups = self.fetches.remove(&to).into_iter().flatten().flatten().collect();
-            self.respond(to, m::OffsetFetchResponse::default().with_groups(groups));
+            let parts = self.gathered.remove(&to).into_iter().flatten().flatten();
+            self.respond(to, whole(parts));
         }
+    }
+}
+
+/// All parts of an answer are of one kind.
+fn whole(parts: impl Iterator<Item = Part>) -> Response {
+    let (mut groups, mut results) = (Vec::new(), Vec::new());
+    for part in parts {
+        match part {
+            Part::Fetched(group) => groups.push(group),
+            Part::Deleted(deleted) => results.extend(deleted),
+        }
+    }
+    match results.is_empty() {
+        true => m::OffsetFetchResponse::default().with_groups(groups).into(),
+        false => m::DeleteGroupsResponse::default().with_results(results).into(),
     }
 }

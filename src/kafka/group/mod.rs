@@ -18,6 +18,7 @@ mod classic;
 pub mod modern;
 mod offsets;
 mod shard;
+mod admin;
 pub mod assignor;
 
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ use std::rc::Rc;
 
 use kafka_protocol::messages as m;
 
-use context::{Context, Fetches};
+use context::{Context, Gathered, Part};
 use offsets::Commit;
 
 use super::effects::{Effects, RequestId};
@@ -97,13 +98,19 @@ pub struct GroupCoordinator {
     config: GroupConfig,
     ids: MemberIds,
     shards: BTreeMap<i32, Rc<Shard>>,
-    fetches: Fetches,
+    gathered: Gathered,
 }
 
 impl GroupCoordinator {
     /// `ids` gives the member ids.
     pub fn new(broker: BrokerId, config: GroupConfig, ids: impl Into<MemberIds>) -> GroupCoordinator {
-        GroupCoordinator { broker, config, ids: ids.into(), shards: BTreeMap::new(), fetches: Fetches::new() }
+        GroupCoordinator {
+            broker,
+            config,
+            ids: ids.into(),
+            shards: BTreeMap::new(),
+            gathered: Gathered::new(),
+        }
     }
 
     /// The partition of `__consumer_offsets` that keeps a group (R-GRP-1).
@@ -131,8 +138,8 @@ impl GroupCoordinator {
         self.shards.get(&self.partition_for(id))?.committed_offsets(id)?.get(tp)
     }
 
-    /// Handles JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit or OffsetFetch of `client`, whose name is the
-    /// `client.id` of the request's header. `topics` gives the id of the topic of a partition that exists.
+    /// Handles JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetFetch, ListGroups, DescribeGroups,
+    /// DeleteGroups or OffsetDelete of `client`, whose name is the `client.id` of the request's header. `topics` gives the id of the topic of a partition that exists.
     pub fn handle(
         &mut self,
         now: Time,
@@ -154,6 +161,10 @@ impl GroupCoordinator {
                 self.commit(now, id, client, request, Commit::of_existing(request, topics), fx);
             }
             Request::OffsetFetch(request) => self.fetch(now, id, request, fx),
+            Request::ListGroups(request) => fx.effects.respond(id, self.list(request)),
+            Request::DescribeGroups(request) => fx.effects.respond(id, self.describe(request)),
+            Request::DeleteGroups(request) => self.delete_groups(now, id, request, fx),
+            Request::OffsetDelete(request) => self.delete_offsets(now, id, client, request, topics, fx),
             other => unreachable!("{} is not handled by the group coordinator", other.api().name()),
         }
     }
@@ -240,7 +251,7 @@ impl GroupCoordinator {
         if request.groups.is_empty() {
             return fx.effects.respond(id, m::OffsetFetchResponse::default());
         }
-        self.fetches.insert(id, vec![None; request.groups.len()]);
+        self.gathered.insert(id, vec![None; request.groups.len()]);
         for (group, index) in request.groups.iter().zip(0..) {
             let handled = self.with_shard(now, &group.group_id, fx, |shard, cx| {
                 shard.fetch(id, index, group, request.require_stable, cx);
@@ -248,7 +259,7 @@ impl GroupCoordinator {
             if let Err(error) = handled {
                 let partition = self.partition_for(&GroupId::new(&group.group_id));
                 let refused = offsets::fetch_error(&group.group_id, error);
-                self.context(now, partition, fx).1.fetched(id, index, refused);
+                self.context(now, partition, fx).1.gather(id, index, Part::Fetched(refused));
             }
         }
     }
@@ -399,8 +410,8 @@ impl GroupCoordinator {
         partition: i32,
         fx: &'a mut GroupEffects,
     ) -> (Option<&'a mut Rc<Shard>>, Context<'a>) {
-        let GroupCoordinator { broker, config, ids, shards, fetches } = self;
-        (shards.get_mut(&partition), Context { now, broker: *broker, partition, config, ids, fetches, fx })
+        let GroupCoordinator { broker, config, ids, shards, gathered } = self;
+        (shards.get_mut(&partition), Context { now, broker: *broker, partition, config, ids, gathered, fx })
     }
 }
 

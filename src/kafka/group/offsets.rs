@@ -74,8 +74,10 @@ pub(super) enum Author {
     /// A commit through this coordinator.
     Client(ClientName),
     Expiry,
-    /// The topic of the offset is gone (R-PLACE-9).
-    TopicDeletion,
+    /// Someone who deletes it (R-GRP-41).
+    Administrator(ClientName),
+    /// It went with its topic (R-PLACE-9) or its group.
+    Deletion,
     /// Read from the log: an earlier coordinator's.
     Log,
 }
@@ -97,7 +99,10 @@ impl OffsetChange {
                 cx.event(Event::OffsetCommitted { group, tp, offset, client });
             }
             (Some(_), None, Author::Expiry) => cx.event(Event::OffsetExpired { group, tp }),
-            (Some(_), None, Author::TopicDeletion) => cx.event(Event::OffsetDropped { group, tp }),
+            (Some(_), None, Author::Administrator(client)) => {
+                cx.event(Event::OffsetDeleted { group, tp, client: client.clone() });
+            }
+            (Some(_), None, Author::Deletion) => cx.event(Event::OffsetDropped { group, tp }),
             _ => {}
         }
     }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
 use kafka_protocol::messages::offset_fetch_response::OffsetFetchResponseGroup;
 
 use super::classic::{ClassicGroup, Member};
@@ -53,6 +54,12 @@ pub(super) enum Then {
         index: i32,
         group: OffsetFetchResponseGroup,
     },
+    /// One partition's part of a DeleteGroups answer.
+    Deleted {
+        to: RequestId,
+        index: i32,
+        results: Vec<DeletableGroupResult>,
+    },
     /// The leader's plan: the group becomes Stable with it (R-GRP-18).
     AssignmentStored {
         group: GroupId,
@@ -94,6 +101,7 @@ pub(super) fn refused(response: Response, error: ErrorCode) -> Response {
     let code = error.code();
     match response {
         Response::Heartbeat(body) => body.with_error_code(code).into(),
+        Response::OffsetDelete(body) => body.with_error_code(code).with_topics(Vec::new()).into(),
         Response::LeaveGroup(body) => body.with_error_code(code).with_members(Vec::new()).into(),
         Response::OffsetCommit(mut body) => {
             let partitions = body.topics.iter_mut().flat_map(|topic| &mut topic.partitions);

@@ -101,6 +101,8 @@ apis! {
     Heartbeat = 12, version 4: HeartbeatRequest -> HeartbeatResponse;
     LeaveGroup = 13, version 5: LeaveGroupRequest -> LeaveGroupResponse;
     SyncGroup = 14, version 5: SyncGroupRequest -> SyncGroupResponse;
+    DescribeGroups = 15, version 6: DescribeGroupsRequest -> DescribeGroupsResponse;
+    ListGroups = 16, version 5: ListGroupsRequest -> ListGroupsResponse;
     ApiVersions = 18, version 4: ApiVersionsRequest -> ApiVersionsResponse;
     CreateTopics = 19, version 7: CreateTopicsRequest -> CreateTopicsResponse;
     DeleteTopics = 20, version 6: DeleteTopicsRequest -> DeleteTopicsResponse;
@@ -109,10 +111,12 @@ apis! {
     OffsetForLeaderEpoch = 23, version 4: OffsetForLeaderEpochRequest -> OffsetForLeaderEpochResponse;
     DescribeConfigs = 32, version 4: DescribeConfigsRequest -> DescribeConfigsResponse;
     CreatePartitions = 37, version 3: CreatePartitionsRequest -> CreatePartitionsResponse;
+    DeleteGroups = 42, version 2: DeleteGroupsRequest -> DeleteGroupsResponse;
     ElectLeaders = 43, version 2: ElectLeadersRequest -> ElectLeadersResponse;
     IncrementalAlterConfigs = 44, version 1: IncrementalAlterConfigsRequest -> IncrementalAlterConfigsResponse;
     AlterPartitionReassignments = 45, version 1: AlterPartitionReassignmentsRequest -> AlterPartitionReassignmentsResponse;
     ListPartitionReassignments = 46, version 0: ListPartitionReassignmentsRequest -> ListPartitionReassignmentsResponse;
+    OffsetDelete = 47, version 0: OffsetDeleteRequest -> OffsetDeleteResponse;
     Vote = 52, version 2: VoteRequest -> VoteResponse;
     BeginQuorumEpoch = 53, version 1: BeginQuorumEpochRequest -> BeginQuorumEpochResponse;
     EndQuorumEpoch = 54, version 1: EndQuorumEpochRequest -> EndQuorumEpochResponse;

@@ -203,6 +203,11 @@ fn coordinator(time: Time, event: &Event) -> Option<Sentence> {
         )
         .detail("Nobody had used it for offsets.retention.minutes; auto.offset.reset decides from now on.")
         .rules(&["R-GRP-40"]),
+        Event::OffsetDeleted { group, tp, client } => {
+            about(time, Tone::Warn, group, format!("{group}: {client} deleted the committed offset of {tp}"))
+                .detail("auto.offset.reset decides where a member begins to read it.")
+                .rules(&["R-GRP-41"])
+        }
         Event::CommitRefused { group, error, client } => {
             about(time, Tone::Warn, group, format!("{group}: commit of {client} refused: {error}"))
                 .rules(&["R-GRP-36"])

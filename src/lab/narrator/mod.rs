@@ -177,6 +177,7 @@ impl Narrator {
             | Event::JoinExtended { .. }
             | Event::AssignmentStored { .. }
             | Event::OffsetExpired { .. }
+            | Event::OffsetDeleted { .. }
             | Event::CommitRefused { .. }
             | Event::CoordinatorFound { .. }
             | Event::CoordinatorLost { .. }

@@ -67,6 +67,8 @@ fn kind(api: ApiKey) -> FlightKind {
         ApiKey::CreateTopics
         | ApiKey::DeleteTopics
         | ApiKey::DeleteRecords
+        | ApiKey::DeleteGroups
+        | ApiKey::OffsetDelete
         | ApiKey::CreatePartitions
         | ApiKey::ElectLeaders
         | ApiKey::IncrementalAlterConfigs
@@ -85,6 +87,8 @@ fn kind(api: ApiKey) -> FlightKind {
         | ApiKey::ApiVersions
         | ApiKey::InitProducerId
         | ApiKey::DescribeConfigs
+        | ApiKey::DescribeGroups
+        | ApiKey::ListGroups
         | ApiKey::DescribeQuorum
         | ApiKey::FetchSnapshot
         | ApiKey::ListPartitionReassignments

@@ -132,6 +132,7 @@ impl ClassicGroup {
     fn start_next_generation(&mut self, cx: &mut Context<'_>) -> Option<Write> {
         self.generation.0 += 1;
         self.protocol = self.select_protocol();
+        self.subscribed_topics = self.subscriptions();
         self.pending_sync.clear();
         if self.members.is_empty() {
             self.enter(GroupState::Empty, cx);

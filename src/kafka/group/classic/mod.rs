@@ -57,6 +57,9 @@ pub struct ClassicGroup {
     pub new_member_added: bool,
     pub join_deadline: Option<Time>,
     pub sync_deadline: Option<Time>,
+    /// The topics that the members of this generation consume; none if they are no consumers, or if what they said
+    /// cannot be read.
+    pub subscribed_topics: Option<BTreeSet<Topic>>,
     /// Members that ever joined.
     joined: i64,
     /// The slots of the hash map in which Kafka has the members.
@@ -80,6 +83,7 @@ impl ClassicGroup {
             new_member_added: false,
             join_deadline: None,
             sync_deadline: None,
+            subscribed_topics: None,
             joined: 0,
             slots: java_map::SLOTS,
         }
@@ -99,6 +103,7 @@ impl ClassicGroup {
             group.insert(Member::from_record(record, &protocol));
         }
         group.protocol = Some(protocol).filter(|name| !name.is_empty()).map(StrBytes::from_string);
+        group.subscribed_topics = group.subscriptions();
         group
     }
 
@@ -143,9 +148,18 @@ impl ClassicGroup {
         self.protocol_type.is_none() && self.is(GroupState::Empty) && self.pending.is_empty()
     }
 
-    /// The topics that its members consume; none if they are not consumers or what they said cannot be read.
-    pub fn subscribed_topics(&self) -> Option<BTreeSet<Topic>> {
-        if self.protocol_type.as_deref() != Some("consumer") {
+    /// Its members are consumers, and not, say, Connect workers.
+    pub fn is_of_consumers(&self) -> bool {
+        self.protocol_type.as_deref() == Some("consumer")
+    }
+
+    /// While it cannot be known what consumers read, they may read anything.
+    pub fn is_subscribed_to(&self, topic: &Topic) -> bool {
+        self.subscribed_topics.as_ref().map_or(self.is_of_consumers(), |topics| topics.contains(topic))
+    }
+
+    fn subscriptions(&self) -> Option<BTreeSet<Topic>> {
+        if !self.is_of_consumers() {
             return None;
         }
         let protocol = self.protocol.as_deref().unwrap_or_default();

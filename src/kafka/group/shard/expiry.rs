@@ -63,21 +63,27 @@ impl Shard {
                 None => deleted.values().any(|name| *name == tp.topic),
             };
             let gone = offsets.iter().filter(concerned).map(|(tp, _)| tp.clone());
-            gone.for_each(|tp| self.remove_offset(&id, tp, Author::TopicDeletion, &mut write));
+            gone.for_each(|tp| self.remove_offset(&id, tp, Author::Deletion, &mut write));
         }
         if !write.records.is_empty() {
             self.submit(Some(write), cx);
         }
     }
 
-    fn remove_offset(&mut self, group: &GroupId, tp: TopicPartition, author: Author, write: &mut Write) {
+    pub(super) fn remove_offset(
+        &mut self,
+        group: &GroupId,
+        tp: TopicPartition,
+        author: Author,
+        write: &mut Write,
+    ) {
         let before = self.newest.set(group, &tp, None);
         let change = OffsetChange { group: group.clone(), tp, before, after: None, author };
         write.records.push(change.to_record());
         write.applied.changes.push(change);
     }
 
-    fn delete(&mut self, id: &GroupId, write: &mut Write, cx: &mut Context<'_>) {
+    pub(super) fn delete(&mut self, id: &GroupId, write: &mut Write, cx: &mut Context<'_>) {
         let Some(group) = self.groups.remove(id) else { return };
         let key = RecordKey::GroupMetadata(id.clone()).encode();
         write.records.push(CoordinatorRecord { key, value: None });
@@ -105,7 +111,7 @@ fn is_expired(
             group.state_since_ms.unwrap_or(value.commit_timestamp_ms)
         }
         GroupState::Empty => value.commit_timestamp_ms,
-        GroupState::Stable => match group.subscribed_topics() {
+        GroupState::Stable => match &group.subscribed_topics {
             Some(topics) if !topics.contains(&tp.topic) => value.commit_timestamp_ms,
             _ => return false,
         },

@@ -62,35 +62,47 @@ impl Shard {
             RecordKey::GroupMetadata(id) => match record.value {
                 Some(value) => {
                     let group = ClassicGroup::from_record(id.clone(), GroupMetadataValue::decode(&value)?);
-                    self.groups.insert(id, Rc::new(group));
+                    let known = self.groups.insert(id.clone(), Rc::new(group)).is_some();
+                    let created = (!known).then_some(id);
+                    self.replayed(record.offset, Applied { created, ..Applied::default() });
                 }
-                None => drop(self.groups.remove(&id)),
+                None => {
+                    let removed = self.groups.remove(&id).into_iter().collect();
+                    self.replayed(record.offset, Applied { removed, ..Applied::default() });
+                }
             },
             RecordKey::OffsetCommit(id, tp) => {
                 let value = record.value.as_deref().map(OffsetCommitValue::decode).transpose()?;
-                if value.is_some() && !self.groups.contains_key(&id) {
+                let creates = value.is_some() && !self.groups.contains_key(&id);
+                let created = creates.then(|| id.clone());
+                if creates {
                     self.groups.insert(id.clone(), Rc::new(ClassicGroup::new(id.clone(), cx.now)));
                 }
                 self.newest.set(&id, &tp, value.clone());
-                self.tokens += 1;
                 let change = OffsetChange { group: id, tp, before: None, after: value, author: Author::Log };
-                self.waiting.push_back(Waiting {
-                    token: self.tokens,
-                    last_offset: Some(record.offset),
-                    applied: Applied { changes: vec![change], ..Applied::default() },
-                    then: Then::Nothing,
-                });
+                self.replayed(
+                    record.offset,
+                    Applied { changes: vec![change], created, ..Applied::default() },
+                );
             }
             RecordKey::Consumer(..) | RecordKey::Other(_) => {}
         }
         Ok(())
     }
 
+    /// A record was taken in, which may not be below the high watermark yet.
+    fn replayed(&mut self, offset: Offset, applied: Applied) {
+        self.tokens += 1;
+        let last_offset = Some(offset);
+        self.waiting.push_back(Waiting { token: self.tokens, last_offset, applied, then: Then::Nothing });
+    }
+
     /// Another broker leads the partition: whoever waits is sent there, and all timers end.
     pub(in crate::kafka::group) fn on_resigned(mut self, cx: &mut Context<'_>) {
         for waiting in std::mem::take(&mut self.waiting) {
             // A plan or a replacement that waits is answered below, at the members whose requests are parked.
-            let answer = matches!(waiting.then, Then::Answer { .. } | Then::Fetched { .. });
+            let answer =
+                matches!(waiting.then, Then::Answer { .. } | Then::Fetched { .. } | Then::Deleted { .. });
             let then = if answer { waiting.then } else { Then::Nothing };
             cx.cancel_timer(GroupTimer::Write { partition: cx.partition, token: waiting.token });
             self.finish(then, Err(ErrorCode::NotCoordinator), cx);

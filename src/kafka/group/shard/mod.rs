@@ -7,6 +7,7 @@
 
 mod load;
 mod expiry;
+mod admin;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -16,7 +17,7 @@ use kafka_protocol::messages as m;
 use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
 
 use super::classic::{ClassicGroup, Join, join_error, leave_result, sync_error};
-use super::context::Context;
+use super::context::{Context, Part};
 use super::offsets::{self, Author, Commit, GroupOffsets, OffsetChange, Offsets};
 use super::write::{Applied, Then, Write, coordinator_error, offset_fetch_error, refused};
 use super::{Append, GroupTimer};
@@ -24,6 +25,8 @@ use crate::kafka::effects::RequestId;
 use crate::kafka::event::{Event, GroupState};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{ClientName, GroupId, LeaderEpoch, MemberId, Offset};
+
+pub(super) use admin::split_existing;
 
 /// A record of the partition's log, as it is read back.
 #[derive(Clone, Debug)]
@@ -220,7 +223,8 @@ impl Shard {
             let group = offsets::read(self.newest.of(&id), request);
             self.after_writes(Then::Fetched { to, index, group }, cx);
         } else {
-            cx.fetched(to, index, offsets::read(self.committed.of(&id), request));
+            let group = offsets::read(self.committed.of(&id), request);
+            cx.gather(to, index, Part::Fetched(group));
         }
     }
 
@@ -362,11 +366,19 @@ impl Shard {
                 Err(error) => cx.respond(to, refused(response, coordinator_error(error))),
             },
             Then::Fetched { to, index, group } => match result {
-                Ok(()) => cx.fetched(to, index, group),
+                Ok(()) => cx.gather(to, index, Part::Fetched(group)),
                 Err(error) => {
-                    cx.fetched(to, index, offsets::fetch_error(&group.group_id, offset_fetch_error(error)));
+                    let group = offsets::fetch_error(&group.group_id, offset_fetch_error(error));
+                    cx.gather(to, index, Part::Fetched(group));
                 }
             },
+            Then::Deleted { to, index, mut results } => {
+                if let Err(error) = result {
+                    let error = coordinator_error(error).code();
+                    results.iter_mut().for_each(|result| result.error_code = error);
+                }
+                cx.gather(to, index, Part::Deleted(results));
+            }
             Then::AssignmentStored { group, generation, plan } => {
                 if let Some(group) = self.group_mut(&group) {
                     group.on_plan_stored(generation, &plan, result.map_err(coordinator_error), cx);

@@ -190,13 +190,14 @@ fn a_search_that_finds_the_dead_coordinator_again_and_again_is_told_once() {
 }
 
 #[test]
-fn a_commit_that_is_refused_or_has_expired_is_told() {
+fn a_commit_that_is_refused_deleted_or_has_expired_is_told() {
     let (client, error) = (name("consumer-a"), ErrorCode::IllegalGeneration);
     check(
         &[
             (0, Event::OffsetExpired { group: billing(), tp: tp(1) }),
             (1, Event::CommitRefused { group: billing(), error, client: client.clone() }),
             (2, Event::CommitFailed { client, error }),
+            (3, Event::OffsetDeleted { group: billing(), tp: tp(1), client: name("admin") }),
         ],
         expect![[r#"
             00:00.000  billing: the committed offset of orders-1 has expired (R-GRP-40)
@@ -205,6 +206,8 @@ fn a_commit_that_is_refused_or_has_expired_is_told() {
                 Warn
             00:00.002  consumer-a: commit failed: ILLEGAL_GENERATION (R-CONS-22)
                 Bad: What it processed since its last commit will be read again by the partition's owner.
+            00:00.003  billing: admin deleted the committed offset of orders-1 (R-GRP-41)
+                Warn: auto.offset.reset decides where a member begins to read it.
         "#]],
     );
 }

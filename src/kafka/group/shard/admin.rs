@@ -1,0 +1,191 @@
+//! What administrators ask of one partition's groups: which there are, who is in one, to delete one, to forget offsets.
+//!
+//! Mirrors the read and write operations of `GroupCoordinatorShard` behind ListGroups, DescribeGroups, DeleteGroups and
+//! OffsetDelete (R-GRP-41).
+//!
+//! **Invariant:** a group is told of exactly while the records below the high watermark say that it is there.
+
+use std::collections::BTreeSet;
+
+use kafka_protocol::messages as m;
+use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
+use kafka_protocol::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
+use kafka_protocol::messages::list_groups_response::ListedGroup;
+use kafka_protocol::messages::offset_delete_response::{
+    OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
+};
+use kafka_protocol::protocol::StrBytes;
+
+use super::Shard;
+use crate::kafka::effects::RequestId;
+use crate::kafka::event::GroupState;
+use crate::kafka::group::classic::{CLIENT_HOST, ClassicGroup, Member};
+use crate::kafka::group::context::Context;
+use crate::kafka::group::offsets::Author;
+use crate::kafka::group::write::{Applied, Then, Write};
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::types::{ClientName, GroupId, Topic, TopicPartition};
+
+/// What `GroupType` calls a group of this protocol.
+const CLASSIC: &str = "classic";
+
+impl Shard {
+    /// A group as far as the log says for sure: not one whose first record is not safe yet, and still one whose
+    /// tombstone is not.
+    fn safe_group(&self, id: &GroupId) -> Option<&ClassicGroup> {
+        let mut of_writes = self.waiting.iter().map(|waiting| &waiting.applied);
+        let undecided = of_writes.find_map(|applied| {
+            let removed = applied.removed.iter().find(|group| group.id == *id);
+            let created = applied.created.as_ref() == Some(id);
+            (created || removed.is_some()).then_some(removed)
+        });
+        undecided.unwrap_or_else(|| self.groups.get(id)).map(AsRef::as_ref)
+    }
+
+    /// The groups of these states and types; no filter lets all pass. Names are compared as if in lower case.
+    pub(in crate::kafka::group) fn list(&self, request: &m::ListGroupsRequest) -> Vec<ListedGroup> {
+        let passes = |filter: &[StrBytes], name: &str| {
+            filter.is_empty() || filter.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(name))
+        };
+        let removed = self.waiting.iter().flat_map(|waiting| &waiting.applied.removed).map(|group| &group.id);
+        let ids: BTreeSet<&GroupId> = self.groups.keys().chain(removed).collect();
+        let groups = ids.into_iter().filter_map(|id| self.safe_group(id));
+        let passing = groups.filter(|group| {
+            passes(&request.states_filter, group.state.name()) && passes(&request.types_filter, CLASSIC)
+        });
+        passing
+            .map(|group| {
+                ListedGroup::default()
+                    .with_group_id(m::GroupId(group.id.to_wire()))
+                    .with_protocol_type(group.protocol_type.clone().unwrap_or_default())
+                    .with_group_state(StrBytes::from_static_str(group.state.name()))
+                    .with_group_type(StrBytes::from_static_str(CLASSIC))
+            })
+            .collect()
+    }
+
+    /// A group with its members; what they subscribe to and own is told only of a stable one.
+    pub(in crate::kafka::group) fn describe(&self, id: &GroupId) -> DescribedGroup {
+        let described = DescribedGroup::default().with_group_id(m::GroupId(id.to_wire()));
+        let Some(group) = self.safe_group(id) else {
+            return described
+                .with_group_state(StrBytes::from_static_str(GroupState::Dead.name()))
+                .with_error_code(ErrorCode::GroupIdNotFound.code())
+                .with_error_message(Some(StrBytes::from_string(format!("Group {id} not found."))));
+        };
+        let protocol = group.protocol.clone().filter(|_| group.is(GroupState::Stable));
+        let member = |member: &Member| described_member(member, protocol.as_deref());
+        described
+            .with_group_state(StrBytes::from_static_str(group.state.name()))
+            .with_protocol_type(group.protocol_type.clone().unwrap_or_default())
+            .with_members(group.members.values().map(member).collect())
+            .with_protocol_data(protocol.clone().unwrap_or_default())
+    }
+
+    /// One write for all of `ids` that can be deleted; each has its own result.
+    pub(in crate::kafka::group) fn delete_groups(
+        &mut self,
+        (to, index): (RequestId, i32),
+        ids: &[GroupId],
+        cx: &mut Context<'_>,
+    ) {
+        let mut write = Write { records: Vec::new(), applied: Applied::default(), then: Then::Nothing };
+        let mut results = Vec::new();
+        for id in ids {
+            let error = match self.groups.get(id).map(|group| group.state) {
+                None | Some(GroupState::Dead) => ErrorCode::GroupIdNotFound,
+                Some(GroupState::Empty) => ErrorCode::None,
+                Some(_) => ErrorCode::NonEmptyGroup,
+            };
+            if error == ErrorCode::None {
+                let offsets = self.newest.of(id).cloned().unwrap_or_default();
+                offsets
+                    .keys()
+                    .for_each(|tp| self.remove_offset(id, tp.clone(), Author::Deletion, &mut write));
+                self.delete(id, &mut write, cx);
+            }
+            let group = m::GroupId(id.to_wire());
+            results.push(DeletableGroupResult::default().with_group_id(group).with_error_code(error.code()));
+        }
+        self.submit(Some(Write { then: Then::Deleted { to, index, results }, ..write }), cx);
+    }
+
+    /// Forgets what a group committed for these partitions, of which `response` does not tell yet. Those of a topic that
+    /// a member subscribes to are refused.
+    pub(in crate::kafka::group) fn delete_offsets(
+        &mut self,
+        to: RequestId,
+        client: &ClientName,
+        id: &GroupId,
+        partitions: Vec<TopicPartition>,
+        mut response: m::OffsetDeleteResponse,
+        cx: &mut Context<'_>,
+    ) {
+        let group = match self.groups.get(id) {
+            Some(group) if group.is(GroupState::Empty) || group.is_of_consumers() => group.clone(),
+            known => {
+                let error = known.map_or(ErrorCode::GroupIdNotFound, |_| ErrorCode::NonEmptyGroup);
+                return cx.respond(to, m::OffsetDeleteResponse::default().with_error_code(error.code()));
+            }
+        };
+        let mut write = Write { records: Vec::new(), applied: Applied::default(), then: Then::Nothing };
+        for tp in partitions {
+            if group.is_subscribed_to(&tp.topic) {
+                answer(&mut response, &tp, ErrorCode::GroupSubscribedToTopic);
+                continue;
+            }
+            answer(&mut response, &tp, ErrorCode::None);
+            if self.newest.of(id).is_some_and(|offsets| offsets.contains_key(&tp)) {
+                self.remove_offset(id, tp, Author::Administrator(client.clone()), &mut write);
+            }
+        }
+        let then = Then::Answer { to, response: response.into() };
+        self.submit(Some(Write { then, ..write }), cx);
+    }
+}
+
+fn described_member(member: &Member, protocol: Option<&str>) -> DescribedGroupMember {
+    let described = DescribedGroupMember::default()
+        .with_member_id(member.id.to_wire())
+        .with_group_instance_id(member.instance_id.clone())
+        .with_client_id(member.client.to_wire())
+        .with_client_host(StrBytes::from_static_str(CLIENT_HOST));
+    match protocol {
+        Some(protocol) => described
+            .with_member_metadata(member.metadata(protocol))
+            .with_member_assignment(member.assignment.clone()),
+        None => described,
+    }
+}
+
+/// The answer to an OffsetDelete, as far as partitions that do not exist go, and the partitions that do.
+pub(in crate::kafka::group) fn split_existing(
+    request: &m::OffsetDeleteRequest,
+    exists: impl Fn(&TopicPartition) -> bool,
+) -> (m::OffsetDeleteResponse, Vec<TopicPartition>) {
+    let mut response = m::OffsetDeleteResponse::default();
+    let mut existing = Vec::new();
+    for topic in &request.topics {
+        let name = Topic::new(&topic.name);
+        for partition in &topic.partitions {
+            let tp = TopicPartition::new(&name, partition.partition_index);
+            match exists(&tp) {
+                true => existing.push(tp),
+                false => answer(&mut response, &tp, ErrorCode::UnknownTopicOrPartition),
+            }
+        }
+    }
+    (response, existing)
+}
+
+fn answer(response: &mut m::OffsetDeleteResponse, tp: &TopicPartition, error: ErrorCode) {
+    let topics = &mut response.topics;
+    let known = topics.iter().position(|topic| &**topic.name == tp.topic.as_str());
+    let known = known.unwrap_or_else(|| {
+        topics.push(OffsetDeleteResponseTopic::default().with_name(tp.topic.to_wire().into()));
+        topics.len() - 1
+    });
+    let partition = OffsetDeleteResponsePartition::default();
+    let partition = partition.with_partition_index(tp.partition).with_error_code(error.code());
+    topics[known].partitions.push(partition);
+}
