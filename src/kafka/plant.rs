@@ -35,10 +35,16 @@ pub enum Plant {
     TwoVotesAnEpoch,
     /// A metadata record is committed once the leader has it (R-CTRL-5).
     MetadataCommitWithoutMajority,
+    /// A coordinator that takes over does not read the committed offsets (R-GRP-4).
+    OffsetsNotLoaded,
+    /// A coordinator that takes over passes over what says that an offset is gone (R-GRP-4).
+    OffsetTombstoneIgnored,
+    /// A member that is not heard of stays a member (R-GRP-21).
+    SessionNeverEnds,
 }
 
 /// Every fault with its name.
-pub const PLANTS: [(&str, Plant); 15] = [
+pub const PLANTS: [(&str, Plant); 18] = [
     ("skip-truncation", Plant::SkipTruncation),
     ("hw-before-isr", Plant::HwBeforeIsr),
     ("ack-before-isr", Plant::AckBeforeIsr),
@@ -54,6 +60,9 @@ pub const PLANTS: [(&str, Plant); 15] = [
     ("compaction-drops-newest", Plant::CompactionDropsNewest),
     ("two-votes-an-epoch", Plant::TwoVotesAnEpoch),
     ("metadata-commit-without-majority", Plant::MetadataCommitWithoutMajority),
+    ("offsets-not-loaded", Plant::OffsetsNotLoaded),
+    ("offset-tombstone-ignored", Plant::OffsetTombstoneIgnored),
+    ("session-never-ends", Plant::SessionNeverEnds),
 ];
 
 /// Whether this build can plant a fault.

@@ -59,6 +59,10 @@ pub enum Check {
     Purgatory,
     /// No fetch session is quiet about something its fetcher does not know (KIP-227).
     FetchSession,
+    /// What a group coordinator knows is what its log says below the high watermark (R-GRP-3, 4).
+    CoordinatorState,
+    /// A member that is gone is out of its group when its session is over (R-GRP-21).
+    SessionEnds,
     /// The planned topics come to be.
     SetUp,
     /// When all faults have ended the cluster comes to rest.
@@ -102,6 +106,8 @@ impl Check {
             Check::QuorumCommitted => "quorum-committed",
             Check::Purgatory => "purgatory",
             Check::FetchSession => "fetch-session",
+            Check::CoordinatorState => "coordinator-state",
+            Check::SessionEnds => "session-ends",
             Check::SetUp => "set-up",
             Check::Rest => "rest",
             Check::Outcome => "outcome",

@@ -33,6 +33,7 @@ counts! {
     batches_compared: "committed batches compared",
     compacted_records_compared: "records of compacted logs compared",
     acknowledgements_checked: "acknowledgements checked",
+    offsets_compared: "committed offsets compared",
     elections: "elections",
     truncations: "truncations",
     cleanings: "cleanings",

@@ -23,6 +23,9 @@ pub fn finders(plant: Plant) -> &'static [Check] {
         Plant::CompactionDropsNewest => &[Check::NewestOfKey],
         Plant::TwoVotesAnEpoch => &[Check::QuorumVote, Check::QuorumLeader],
         Plant::MetadataCommitWithoutMajority => &[Check::QuorumCommitted],
+        Plant::OffsetsNotLoaded => &[Check::CoordinatorState],
+        Plant::OffsetTombstoneIgnored => &[Check::CoordinatorState],
+        Plant::SessionNeverEnds => &[Check::SessionEnds],
     }
 }
 

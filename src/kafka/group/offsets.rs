@@ -39,6 +39,10 @@ impl Offsets {
         self.0.get(group)
     }
 
+    pub fn iter(&self) -> impl Iterator<Item = (&GroupId, &Rc<GroupOffsets>)> {
+        self.0.iter()
+    }
+
     /// Sets or, without a value, removes an offset; returns what was there.
     pub fn set(
         &mut self,

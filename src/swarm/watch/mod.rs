@@ -8,11 +8,13 @@
 //! - [`loss`]: what excuses a lost record, and what it does not excuse
 //! - [`writes`]: what producers sent and were told
 //! - [`lives`]: what never falls; [`purgatory`]: what a broker has forgotten
+//! - [`coordinator`]: what a group coordinator knows, held to its log
 //! - [`touched`], [`sight`]: how it is seen
 //!
 //! **Invariant:** a fault that is found here is one of the system, or of the rule it is held to; the watch changes nothing.
 
 mod commit;
+mod coordinator;
 mod history;
 mod lives;
 mod loss;
@@ -27,6 +29,7 @@ mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::coordinator::CoordinatorWatch;
 use self::history::History;
 use self::lives::Lives;
 use self::metadata::{MetadataWatch, News};
@@ -50,6 +53,7 @@ pub struct Watch {
     metadata: MetadataWatch,
     quorum: QuorumWatch,
     lives: Lives,
+    coordinators: CoordinatorWatch,
     partitions: BTreeMap<TopicPartition, PartitionWatch>,
     /// The producers that write with acks=all.
     acks_all: BTreeSet<ClientName>,
@@ -136,6 +140,9 @@ impl Watch {
             self.follow_metadata(world, node)?;
             self.check_image(world, node)?;
             purgatory::check(world, node)?;
+            if let NodeId::Broker(broker) = node {
+                self.counts.offsets_compared += self.coordinators.check(world, broker)?;
+            }
         }
         // The leaders first: what they have is what the others are held to.
         let (leaders, others): (Vec<_>, Vec<_>) =

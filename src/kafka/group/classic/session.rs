@@ -11,6 +11,7 @@ use super::join::join_error;
 use crate::kafka::event::{GroupState, MemberRemoval, RebalanceReason};
 use crate::kafka::group::context::Context;
 use crate::kafka::group::write::Write;
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{ClientName, MemberId};
 
@@ -88,6 +89,9 @@ impl ClassicGroup {
         cx: &mut Context<'_>,
     ) -> Option<Write> {
         let was_pending = self.pending.contains_key(id);
+        if plant::is(Plant::SessionNeverEnds) {
+            return None;
+        }
         if !was_pending && self.members.get(id).is_none_or(|member| member.has_satisfied_heartbeat()) {
             return None;
         }

@@ -13,6 +13,7 @@ use crate::kafka::group::classic::{ClassicGroup, join_error, sync_error};
 use crate::kafka::group::context::Context;
 use crate::kafka::group::offsets::{Author, OffsetChange};
 use crate::kafka::group::write::{Applied, Then};
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::{GroupMetadataValue, OffsetCommitValue, RecordKey};
 use crate::kafka::protocol::wire::WireError;
@@ -73,6 +74,11 @@ impl Shard {
             },
             RecordKey::OffsetCommit(id, tp) => {
                 let value = record.value.as_deref().map(OffsetCommitValue::decode).transpose()?;
+                if plant::is(Plant::OffsetsNotLoaded)
+                    || (value.is_none() && plant::is(Plant::OffsetTombstoneIgnored))
+                {
+                    return Ok(());
+                }
                 let creates = value.is_some() && !self.groups.contains_key(&id);
                 let created = creates.then(|| id.clone());
                 if creates {

@@ -90,6 +90,11 @@ impl Shard {
         self.committed.of(id)
     }
 
+    /// All groups' offsets below the high watermark.
+    pub fn all_committed_offsets(&self) -> impl Iterator<Item = (&GroupId, &Rc<GroupOffsets>)> {
+        self.committed.iter()
+    }
+
     /// How many answers and writes wait for the high watermark.
     pub fn waiting(&self) -> i64 {
         self.waiting.len() as i64

@@ -1,0 +1,205 @@
+//! Group coordinators, held to their own logs and to who is still there (R-GRP-3, 4, 21).
+//!
+//! **Invariant:** the log is read here anew, by nothing but the codecs of its records.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::kafka::event::GroupState;
+use crate::kafka::group::{ClassicGroup, Shard};
+use crate::kafka::log::Log;
+use crate::kafka::protocol::coordinator_records::{GroupMetadataValue, OffsetCommitValue, RecordKey};
+use crate::kafka::protocol::wire::WireError;
+use crate::kafka::record::Record;
+use crate::kafka::time::Time;
+use crate::kafka::types::{
+    BrokerId, Generation, GroupId, LeaderEpoch, MemberId, Offset, Topic, TopicPartition,
+};
+use crate::sim::{ProcessState, World};
+use crate::swarm::check::{Broken, Check, Verdict};
+
+use super::sight;
+
+/// How much longer than its session a member that is gone may stay: for what it sent and is still on its way.
+const SLACK_MS: i64 = 30_000;
+
+/// What was seen of all coordinators.
+#[derive(Default)]
+pub struct CoordinatorWatch {
+    replays: BTreeMap<i32, Replay>,
+    ghosts: BTreeMap<(GroupId, MemberId), Ghost>,
+}
+
+/// One broker's turn as the coordinator of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Turn {
+    broker: BrokerId,
+    incarnation: u32,
+    leader_epoch: LeaderEpoch,
+}
+
+/// What the log of a partition of `__consumer_offsets` says below the high watermark.
+struct Replay {
+    turn: Turn,
+    next: Offset,
+    offsets: BTreeMap<(GroupId, TopicPartition), Offset>,
+    groups: BTreeMap<GroupId, (Generation, BTreeSet<MemberId>)>,
+}
+
+/// A member that no client goes by any more.
+struct Ghost {
+    since: Time,
+    turn: Turn,
+    /// Whoever goes through a rebalance has its whole session again.
+    generation: Generation,
+    state: GroupState,
+}
+
+impl CoordinatorWatch {
+    /// A broker's groups. Returns how many committed offsets were compared.
+    pub fn check(&mut self, world: &World, broker: BrokerId) -> Result<u64, Broken> {
+        let Some(process) = world.process(broker) else { return Ok(0) };
+        let Some(machine) = world.broker(broker) else { return Ok(0) };
+        if !matches!(process.state, ProcessState::Running(_)) {
+            self.ghosts.retain(|_, ghost| ghost.turn.broker != broker);
+            return Ok(0);
+        }
+        let mut compared = 0;
+        for (partition, shard) in machine.groups().shards().filter(|(_, shard)| !shard.loading) {
+            let tp = TopicPartition::new(&Topic::new("__consumer_offsets"), partition);
+            let Some(replica) = sight::replica(world, broker, &tp).filter(|replica| replica.is_leader())
+            else {
+                continue;
+            };
+            let turn = Turn { broker, incarnation: process.incarnation, leader_epoch: replica.leader_epoch };
+            let place = |broken: Broken| broken.at(format!("broker {broker}: {tp}"));
+            let replay = self.replays.entry(partition).or_insert_with(|| Replay::new(turn));
+            if replay.turn != turn {
+                *replay = Replay::new(turn);
+            }
+            replay.follow(&replica.log).map_err(place)?;
+            let is_settled = replica.log.high_watermark() == replica.log.log_end_offset();
+            compared += replay.check(shard, is_settled).map_err(place)?;
+            self.check_ghosts(world, turn, shard).map_err(place)?;
+        }
+        Ok(compared)
+    }
+
+    /// R-GRP-21: a member that is not heard from is removed when its session is over.
+    fn check_ghosts(&mut self, world: &World, turn: Turn, shard: &Shard) -> Verdict {
+        for group in shard.groups() {
+            for member in group.members.values() {
+                let key = (group.id.clone(), member.id.clone());
+                let consumer = world.consumer(&member.client);
+                let is_there =
+                    consumer.is_some_and(|consumer| consumer.membership().identity.member == member.id);
+                if is_there || member.has_satisfied_heartbeat() {
+                    self.ghosts.remove(&key);
+                    continue;
+                }
+                let (generation, state) = (group.generation, group.state);
+                let seen = Ghost { since: world.now(), turn, generation, state };
+                let ghost = self.ghosts.entry(key).or_insert(seen);
+                if (ghost.turn, ghost.generation, ghost.state) != (turn, generation, state) {
+                    *ghost = Ghost { since: world.now(), turn, generation, state };
+                }
+                let gone_ms = world.now().ms() - ghost.since.ms();
+                let allowed_ms = i64::from(member.session_timeout_ms) + SLACK_MS;
+                if gone_ms > allowed_ms {
+                    let fault =
+                        format!("{} of {} is gone for {gone_ms} ms and a member", member.id, group.id);
+                    return Err(Check::SessionEnds.broken(fault));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Replay {
+    fn new(turn: Turn) -> Replay {
+        Replay { turn, next: Offset::ZERO, offsets: BTreeMap::new(), groups: BTreeMap::new() }
+    }
+
+    /// Reads on up to the high watermark.
+    fn follow(&mut self, log: &Log) -> Verdict {
+        let unreadable = |error: &dyn std::fmt::Display| Check::CoordinatorState.broken(error.to_string());
+        let records = log.records_between(self.next, log.high_watermark());
+        for record in records.map_err(|error| unreadable(&error))? {
+            self.apply(&record).map_err(|error| unreadable(&error))?;
+        }
+        self.next = log.high_watermark();
+        Ok(())
+    }
+
+    fn apply(&mut self, record: &Record) -> Result<(), WireError> {
+        match RecordKey::decode(record.key.as_deref().unwrap_or_default())? {
+            RecordKey::OffsetCommit(group, tp) => match &record.value {
+                Some(value) => {
+                    self.offsets.insert((group, tp), OffsetCommitValue::decode(value)?.offset);
+                }
+                None => {
+                    self.offsets.remove(&(group, tp));
+                }
+            },
+            RecordKey::GroupMetadata(group) => match &record.value {
+                Some(value) => {
+                    let value = GroupMetadataValue::decode(value)?;
+                    let members = value.members.into_iter().map(|member| member.member_id).collect();
+                    self.groups.insert(group, (value.generation, members));
+                }
+                None => {
+                    self.groups.remove(&group);
+                }
+            },
+            RecordKey::Consumer(..) | RecordKey::Other(_) => {}
+        }
+        Ok(())
+    }
+
+    /// R-GRP-3, 4: what a coordinator knows is what its log says. Groups are taken up as soon as they are written.
+    fn check(&self, shard: &Shard, is_settled: bool) -> Result<u64, Broken> {
+        let known = shard.all_committed_offsets().flat_map(|(group, offsets)| {
+            offsets.iter().map(move |(tp, value)| ((group.clone(), tp.clone()), value.offset))
+        });
+        let known: BTreeMap<_, _> = known.collect();
+        if let Some(fault) = first_difference(&known, &self.offsets) {
+            return Err(Check::CoordinatorState.broken(fault));
+        }
+        if is_settled {
+            shard.groups().try_for_each(|group| self.check_group(group))?;
+        }
+        Ok(known.len() as u64)
+    }
+
+    /// What a Stable group is, is written. One that became Empty may not be: Kafka lets it be so when that write fails.
+    fn check_group(&self, group: &ClassicGroup) -> Verdict {
+        let known: BTreeSet<MemberId> = group.members.keys().cloned().collect();
+        let written = self.groups.get(&group.id);
+        let is_written = match group.state {
+            GroupState::Stable => {
+                written.is_some_and(|written| *written == (group.generation, known.clone()))
+            }
+            _ => written.is_none_or(|(generation, _)| *generation <= group.generation),
+        };
+        if is_written {
+            return Ok(());
+        }
+        let (id, state, generation) = (&group.id, group.state, group.generation);
+        let fault =
+            format!("{id} is {state:?} in generation {generation} with {known:?}, its log says {written:?}");
+        Err(Check::CoordinatorState.broken(fault))
+    }
+}
+
+/// The first offset of which a coordinator and its log say different things.
+fn first_difference(
+    known: &BTreeMap<(GroupId, TopicPartition), Offset>,
+    written: &BTreeMap<(GroupId, TopicPartition), Offset>,
+) -> Option<String> {
+    let other = |(key, offset): &(&(GroupId, TopicPartition), &Offset)| written.get(key) != Some(offset);
+    let ((group, tp), _) =
+        known.iter().find(other).or_else(|| written.iter().find(|(key, _)| !known.contains_key(*key)))?;
+    let key = (group.clone(), tp.clone());
+    let [known, written] = [known, written].map(|offsets| offsets.get(&key).copied());
+    Some(format!("the committed offset of {group} in {tp} is {known:?}, its log says {written:?}"))
+}
