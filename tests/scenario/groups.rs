@@ -9,12 +9,12 @@ use crate::dsl::{Cluster, cluster, tp};
 
 const EARLIEST: &[(&str, &str)] = &[("auto.offset.reset", "earliest")];
 
-fn owned(c: &Cluster, name: &str) -> Vec<String> {
+pub fn owned(c: &Cluster, name: &str) -> Vec<String> {
     c.consumer_state(name).subscription().partitions().iter().map(ToString::to_string).collect()
 }
 
 /// A topic of `partitions` with `records` records, written by the producer `p`.
-fn written(partitions: i32, records: i64) -> Cluster {
+pub fn written(partitions: i32, records: i64) -> Cluster {
     let mut c = cluster(3).topic("t", partitions, 3, &[]);
     c.producer("p", "t", "100/s", &[]);
     c.send("p", records);

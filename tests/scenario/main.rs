@@ -27,6 +27,7 @@ mod power;
 mod quorum;
 mod quorum_vector;
 mod racks;
+mod rebalances;
 mod replication;
 mod retention;
 mod snapshots;

@@ -136,7 +136,8 @@ const NOT_MODELLED: &[&str] = &[
 ];
 
 const STRATEGY: &str = "partition.assignment.strategy";
-const INSTANCE_ID: &str = "group.instance.id";
+/// Names a static member; no two members that live share one.
+pub const INSTANCE_ID: &str = "group.instance.id";
 
 /// The assignors that a member brings along, in the order in which it would have them (`partition.assignment.strategy`).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::client::consumer::config::INSTANCE_ID;
 use crate::client::consumer::{ConsumerSpec, Line};
 use crate::client::producer::workload::{KeyPattern, ProducerSpec, Rate, ValuePattern};
 use crate::kafka::types::{ClientName, GroupId, Topic};
@@ -143,8 +144,8 @@ impl Clients {
         })
     }
 
-    /// What is open is as the group's newest member has it. The first member of a group says at least its topics,
-    /// unless there is only one.
+    /// What is open is as the group's newest member has it, but for who that is as a static member. The first member of a
+    /// group says at least its topics, unless there is only one.
     fn consumer(&self, draft: &ConsumerDraft) -> Result<ConsumerSpec, Refusal> {
         let like = self.consumers.iter().rev().find(|other| other.group == draft.group);
         let topics = match (&draft.topics[..], like, &self.topics[..]) {
@@ -156,13 +157,15 @@ impl Clients {
             }
             (topics, _, _) => topics.to_vec(),
         };
+        let mut config = like.map(|other| other.config.clone()).unwrap_or_default();
+        config.remove(INSTANCE_ID);
         let program = draft.program.clone().or_else(|| like.map(|other| other.program.clone()));
         Ok(ConsumerSpec {
             name: draft.name.clone(),
             group: draft.group.clone(),
             topics,
             program: program.unwrap_or_else(default_program),
-            config: merged(like.map(|other| &other.config), &draft.config),
+            config: merged(Some(&config), &draft.config),
         })
     }
 }

@@ -281,6 +281,13 @@ fn a_client_that_leaves_something_open_is_as_the_others() {
         "add consumer consumer-c to billing program poll auto.offset.reset=earliest",
         "add consumer consumer-c to billing topics orders,payments program poll auto.offset.reset=earliest enable.auto.commit=false",
     );
+    let written = parse("add consumer consumer-c to billing").expect("it is a command");
+    let mut clients = clients();
+    clients.consumers[0].config.insert("group.instance.id".to_owned(), "i1".to_owned());
+    let AddConsumer(spec) = clients.complete(written).expect("like the other") else {
+        panic!("another command")
+    };
+    assert!(!spec.config.contains_key("group.instance.id"), "two of them would fence each other (R-GRP-24)");
     check_completed("add consumer x to audit", "group audit has no member to be like; say its topics");
     check_completed(
         "add consumer x to audit topics orders",
