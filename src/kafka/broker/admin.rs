@@ -18,6 +18,7 @@ use kafka_protocol::messages::{
 
 use super::configs::together;
 use super::process::{Broker, Purpose};
+use super::share_state::SHARE_STATE_TOPIC;
 use super::timer::BrokerTimer;
 use crate::kafka::controller::image::{ClusterImage, PartitionRegistration, TopicImage};
 use crate::kafka::controller::not_controller;
@@ -26,6 +27,7 @@ use crate::kafka::envelope;
 use crate::kafka::group::partition_for;
 use crate::kafka::protocol::listener::{PORT, host};
 use crate::kafka::protocol::{ErrorCode, Request, Response};
+use crate::kafka::share::ShareKey;
 use crate::kafka::time::Time;
 use crate::kafka::topic_name;
 use crate::kafka::types::{BrokerId, CLUSTER_ID, ClientName, Topic, TopicPartition};
@@ -103,14 +105,17 @@ impl Broker {
             return ErrorCode::InvalidTopicException;
         }
         if allow_creation && self.config.auto_create_topics {
-            let topic =
-                if name.as_str() == OFFSETS_TOPIC { self.offsets_topic() } else { automatic_topic(name) };
+            let topic = match name.as_str() {
+                OFFSETS_TOPIC => self.offsets_topic(),
+                SHARE_STATE_TOPIC => self.share_state_topic(),
+                _ => automatic_topic(name),
+            };
             self.create_topic(now, name, topic, fx);
         }
         ErrorCode::UnknownTopicOrPartition
     }
 
-    fn create_topic(
+    pub(super) fn create_topic(
         &mut self,
         now: Time,
         name: &Topic,
@@ -127,16 +132,13 @@ impl Broker {
 
     /// Section 10: how `__consumer_offsets` is created.
     fn offsets_topic(&self) -> CreatableTopic {
-        let config = |name: &'static str, value: String| {
-            CreatableTopicConfig::default().with_name(name.into()).with_value(Some(value.into()))
-        };
         automatic_topic(&OFFSETS_TOPIC.into())
             .with_num_partitions(self.config.offsets_topic_num_partitions)
             .with_replication_factor(self.config.offsets_topic_replication_factor)
             .with_configs(vec![
-                config("cleanup.policy", "compact".to_string()),
-                config("compression.type", "producer".to_string()),
-                config("segment.bytes", self.config.offsets_topic_segment_bytes.to_string()),
+                topic_config("cleanup.policy", "compact".to_string()),
+                topic_config("compression.type", "producer".to_string()),
+                topic_config("segment.bytes", self.config.offsets_topic_segment_bytes.to_string()),
             ])
     }
 
@@ -148,11 +150,16 @@ impl Broker {
         fx: &mut Effects<BrokerTimer>,
     ) -> FindCoordinatorResponse {
         const GROUP: i8 = 0;
+        const SHARE: i8 = 2;
         let mut coordinators = Vec::new();
         for key in &request.coordinator_keys {
             let found = match request.key_type {
                 GROUP if key.is_empty() => Err(ErrorCode::InvalidGroupId),
                 GROUP => self.group_coordinator(now, key, fx),
+                SHARE => {
+                    let key = key.parse::<ShareKey>().map_err(|_| ErrorCode::InvalidRequest);
+                    key.and_then(|key| self.share_coordinator(now, &key, fx))
+                }
                 _ => Err(ErrorCode::InvalidRequest),
             };
             let coordinator = Coordinator::default().with_key(key.clone());
@@ -185,7 +192,11 @@ impl Broker {
             return Err(ErrorCode::CoordinatorNotAvailable);
         }
         let tp = TopicPartition::new(&name, partition_for(group, self.config.offsets_topic_num_partitions));
-        let leader = self.image.partition(&tp).map(|partition| partition.leader);
+        self.leader_of_coordinator(&tp)
+    }
+
+    pub(super) fn leader_of_coordinator(&self, tp: &TopicPartition) -> Result<BrokerId, ErrorCode> {
+        let leader = self.image.partition(tp).map(|partition| partition.leader);
         leader.filter(|leader| self.image.is_alive(*leader)).ok_or(ErrorCode::CoordinatorNotAvailable)
     }
 
@@ -258,9 +269,13 @@ impl Broker {
 }
 
 /// Partitions and replicas as the controller's defaults say.
-fn automatic_topic(name: &Topic) -> CreatableTopic {
+pub(super) fn automatic_topic(name: &Topic) -> CreatableTopic {
     let wire = kafka_protocol::messages::TopicName(name.to_wire());
     CreatableTopic::default().with_name(wire).with_num_partitions(-1).with_replication_factor(-1)
+}
+
+pub(super) fn topic_config(name: &'static str, value: String) -> CreatableTopicConfig {
+    CreatableTopicConfig::default().with_name(name.into()).with_value(Some(value.into()))
 }
 
 fn missing_topic(error: ErrorCode) -> MetadataResponseTopic {

@@ -10,14 +10,15 @@ use super::admin::OFFSETS_TOPIC;
 use super::process::Broker;
 use super::timer::BrokerTimer;
 use crate::kafka::effects::{Effects, RequestId};
-use crate::kafka::group::{Append, GroupEffects, GroupTimer, LogRecord};
+use crate::kafka::group::{GroupEffects, GroupTimer, LogRecord};
 use crate::kafka::protocol::Request;
+use crate::kafka::protocol::coordinator_records::CoordinatorRecord;
 use crate::kafka::record::{BatchBuilder, NewRecord};
 use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, LeaderEpoch, Offset, Topic, TopicId, TopicPartition};
 
 /// A replay from the page cache: a moment, and a millisecond more for each thousand records.
-fn load_time_ms(records: i64) -> i64 {
+pub(super) fn load_time_ms(records: i64) -> i64 {
     5 + records / 1000
 }
 
@@ -115,6 +116,7 @@ impl Broker {
         let mut group_fx = GroupEffects::default();
         self.groups.on_topics_deleted(now, deleted, &mut group_fx);
         self.carry_out(now, group_fx, fx);
+        self.forget_share_states(now, |id| deleted.contains_key(&id), fx);
     }
 
     /// The replay ends: everything in the log is known to the coordinator now.
@@ -139,7 +141,7 @@ impl Broker {
     fn carry_out(&mut self, now: Time, group_fx: GroupEffects, fx: &mut Effects<BrokerTimer>) {
         fx.absorb(group_fx.effects);
         for append in group_fx.appends {
-            let batch = batch_of(&append, now);
+            let batch = batch_of(&append.records, now);
             let tp = offsets_partition(append.partition);
             let written = self
                 .with_replicas(now, fx, |replicas, step| replicas.append_as_coordinator(&tp, batch, step));
@@ -156,9 +158,10 @@ impl Broker {
     }
 }
 
-fn batch_of(append: &Append, now: Time) -> Bytes {
+/// What a coordinator writes, as one batch.
+pub(super) fn batch_of(records: &[CoordinatorRecord], now: Time) -> Bytes {
     let mut builder = BatchBuilder::new();
-    for record in &append.records {
+    for record in records {
         builder.append(&NewRecord {
             timestamp_ms: now.wall_ms(),
             key: Some(&record.key),

@@ -140,6 +140,14 @@ impl Broker {
         fx.absorb(part);
     }
 
+    /// Takes up an image as if a snapshot had told it.
+    #[cfg(test)]
+    pub(super) fn load_image(&mut self, now: Time, image: ClusterImage, fx: &mut Effects<BrokerTimer>) {
+        let delta = self.load(now, image);
+        self.publish(now, delta, fx);
+        self.settle(now, fx);
+    }
+
     /// Partitions first and configs afterwards, as `BrokerMetadataPublisher` does. It does not ask whether the broker is
     /// registered: one that starts again within its session takes up what the log says of its earlier life.
     fn publish(&mut self, now: Time, delta: Delta, fx: &mut Effects<BrokerTimer>) {
@@ -283,8 +291,7 @@ mod tests {
     }
 
     fn load(broker: &mut Broker, image: ClusterImage) {
-        let delta = broker.load(Time::ZERO, image);
-        broker.publish(Time::ZERO, delta, &mut Effects::default());
+        broker.load_image(Time::ZERO, image, &mut Effects::default());
     }
 
     /// The broker was away while t was created anew and u was deleted, and all it hears of that is a snapshot.

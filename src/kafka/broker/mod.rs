@@ -18,7 +18,9 @@ mod log_tasks;
 mod metadata;
 mod process;
 mod producer_ids;
+mod share_state;
 
 pub use disk::Disk;
 pub use lifecycle::BrokerState;
 pub use process::{Broker, BrokerSetup};
+pub use share_state::SHARE_STATE_TOPIC;

@@ -26,6 +26,7 @@ use crate::kafka::random::Random;
 use crate::kafka::replication::manager::{Notice, Step};
 use crate::kafka::replication::purgatory::SharedFetch;
 use crate::kafka::replication::{Lookup, ReplicaManager};
+use crate::kafka::share::ShareCoordinator;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, NodeId, Topic};
 
@@ -71,6 +72,7 @@ pub struct Broker {
     pub(super) lifecycle: Lifecycle,
     pub(super) replicas: ReplicaManager,
     pub(super) groups: GroupCoordinator,
+    pub(super) share_states: ShareCoordinator,
     pub(super) alter_partition: AlterPartitionManager,
     pub(super) producer_ids: ProducerIds,
     /// Topics whose creation this broker has asked for.
@@ -122,6 +124,7 @@ impl Broker {
                 Random::stream(seed, "fetch sessions"),
             ),
             groups: GroupCoordinator::new(id, group_config, Random::stream(seed, "member ids")),
+            share_states: ShareCoordinator::new(config.share_coordinator),
             alter_partition: AlterPartitionManager::default(),
             producer_ids: ProducerIds::default(),
             creating: BTreeSet::new(),
@@ -158,6 +161,10 @@ impl Broker {
 
     pub fn groups(&self) -> &GroupCoordinator {
         &self.groups
+    }
+
+    pub fn share_states(&self) -> &ShareCoordinator {
+        &self.share_states
     }
 
     pub fn state(&self) -> BrokerState {
@@ -244,6 +251,9 @@ impl Broker {
             BrokerTimer::AlterPartition => self.alter_partition.wake(),
             BrokerTimer::OffsetsLoaded(partition) => self.finish_loading(now, partition, fx),
             BrokerTimer::Group(timer) => self.on_group_timer(now, &timer, fx),
+            BrokerTimer::ShareStateLoaded(partition) => self.finish_loading_share_states(now, partition, fx),
+            BrokerTimer::ShareSnapshots => self.write_share_snapshots(now, fx),
+            BrokerTimer::Share(timer) => self.on_share_timer(now, &timer, fx),
         }
     }
 
@@ -288,6 +298,11 @@ impl Broker {
             | Request::DescribeGroups(_)
             | Request::DeleteGroups(_)
             | Request::OffsetDelete(_) => self.on_group_request(now, id, client, &request, fx),
+            Request::InitializeShareGroupState(_)
+            | Request::ReadShareGroupState(_)
+            | Request::WriteShareGroupState(_)
+            | Request::DeleteShareGroupState(_)
+            | Request::ReadShareGroupStateSummary(_) => self.on_share_state_request(now, id, &request, fx),
             Request::ApiVersions(_) => fx.respond(id, api_versions::response(BROKER_APIS)),
             Request::InitProducerId(request) => {
                 let response = self.init_producer_id(now, request, fx);
@@ -312,7 +327,9 @@ impl Broker {
             | Request::FetchSnapshot(_)
             | Request::BrokerRegistration(_)
             | Request::BrokerHeartbeat(_)
-            | Request::AllocateProducerIds(_) => fx.push(Effect::Hangup(id)),
+            | Request::AllocateProducerIds(_)
+            | Request::ShareFetch(_)
+            | Request::ShareAcknowledge(_) => fx.push(Effect::Hangup(id)),
         }
     }
 
@@ -397,7 +414,7 @@ impl Broker {
     }
 
     /// What one part's change means for the others, until nothing is left.
-    fn settle(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
+    pub(super) fn settle(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
         loop {
             let notices = self.replicas.take_notices();
             if notices.is_empty() {
@@ -419,9 +436,18 @@ impl Broker {
                     self.replicas.isr_refused(&tp, ErrorCode::OperationNotAttempted);
                 }
             }
-            Notice::HighWatermark { tp, offset } => self.on_offsets_committed(now, &tp, offset, fx),
-            Notice::Elected { tp, leader_epoch } => self.on_offsets_elected(now, &tp, leader_epoch, fx),
-            Notice::Resigned { tp } => self.on_offsets_resigned(now, &tp, fx),
+            Notice::HighWatermark { tp, offset } => {
+                self.on_offsets_committed(now, &tp, offset, fx);
+                self.on_share_state_committed(now, &tp, offset, fx);
+            }
+            Notice::Elected { tp, leader_epoch } => {
+                self.on_offsets_elected(now, &tp, leader_epoch, fx);
+                self.on_share_state_elected(now, &tp, leader_epoch, fx);
+            }
+            Notice::Resigned { tp } => {
+                self.on_offsets_resigned(now, &tp, fx);
+                self.on_share_state_resigned(now, &tp, fx);
+            }
         }
     }
 
@@ -476,4 +502,9 @@ const BROKER_APIS: &[ApiKey] = &[
     ApiKey::AlterPartitionReassignments,
     ApiKey::ListPartitionReassignments,
     ApiKey::OffsetDelete,
+    ApiKey::InitializeShareGroupState,
+    ApiKey::ReadShareGroupState,
+    ApiKey::WriteShareGroupState,
+    ApiKey::DeleteShareGroupState,
+    ApiKey::ReadShareGroupStateSummary,
 ];

@@ -3,6 +3,7 @@
 use crate::kafka::group::GroupTimer;
 use crate::kafka::network_client::NetworkTimer;
 use crate::kafka::raft::RaftTimer;
+use crate::kafka::share::coordinator::ShareTimer;
 use crate::kafka::types::BrokerId;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,6 +41,17 @@ pub enum BrokerTimer {
     /// The replay of this `__consumer_offsets` partition has come to its end.
     OffsetsLoaded(i32),
     Group(GroupTimer),
+    /// The replay of this `__share_group_state` partition has come to its end.
+    ShareStateLoaded(i32),
+    /// The share coordinator looks for what had no snapshot for long.
+    ShareSnapshots,
+    Share(ShareTimer),
+}
+
+impl From<ShareTimer> for BrokerTimer {
+    fn from(timer: ShareTimer) -> Self {
+        BrokerTimer::Share(timer)
+    }
 }
 
 impl From<NetworkTimer> for BrokerTimer {

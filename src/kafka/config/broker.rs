@@ -44,6 +44,18 @@ pub struct MetadataLogConfig {
     pub max_retention_ms: i64,
 }
 
+/// `share.coordinator.*` (`ShareCoordinatorConfig`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShareCoordinatorConfig {
+    pub cold_partition_snapshot_interval_ms: i64,
+    pub snapshot_update_records_per_snapshot: i32,
+    pub state_topic_min_isr: i32,
+    pub state_topic_num_partitions: i32,
+    pub state_topic_replication_factor: i16,
+    pub state_topic_segment_bytes: i32,
+    pub write_timeout_ms: i64,
+}
+
 /// Broker configs with their types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokerConfig {
@@ -98,6 +110,7 @@ pub struct BrokerConfig {
     /// replica.selector.class is `RackAwareReplicaSelector` (KIP-392); else a leader serves all consumers itself.
     pub rack_aware_replica_selector: bool,
     pub request_timeout_ms: i64,
+    pub share_coordinator: ShareCoordinatorConfig,
 }
 
 impl BrokerConfig {
@@ -270,6 +283,18 @@ impl BrokerConfig {
             rack_aware_replica_selector: is_rack_aware(v)?,
             replica_lag_time_max_ms: v.integer("replica.lag.time.max.ms"),
             request_timeout_ms: v.integer("request.timeout.ms"),
+            share_coordinator: ShareCoordinatorConfig {
+                cold_partition_snapshot_interval_ms: v
+                    .integer("share.coordinator.cold.partition.snapshot.interval.ms"),
+                snapshot_update_records_per_snapshot: v
+                    .int("share.coordinator.snapshot.update.records.per.snapshot"),
+                state_topic_min_isr: v.int("share.coordinator.state.topic.min.isr"),
+                state_topic_num_partitions: v.int("share.coordinator.state.topic.num.partitions"),
+                state_topic_replication_factor: v.int("share.coordinator.state.topic.replication.factor")
+                    as i16,
+                state_topic_segment_bytes: v.int("share.coordinator.state.topic.segment.bytes"),
+                write_timeout_ms: v.integer("share.coordinator.write.timeout.ms"),
+            },
         })
     }
 }

@@ -323,6 +323,48 @@ const BROKER_KEYS: &[Key] = &[
         doc: "How long a broker waits for an answer of another node.",
     },
     Key {
+        name: "share.coordinator.cold.partition.snapshot.interval.ms",
+        default: "300000",
+        kind: Kind::int_from(1),
+        doc: "How often the share coordinator writes snapshots of what had none for as long.",
+    },
+    Key {
+        name: "share.coordinator.snapshot.update.records.per.snapshot",
+        default: "500",
+        kind: Kind::Integer { min: 0, max: 500 },
+        doc: "After how many updates of a share partition a snapshot follows.",
+    },
+    Key {
+        name: "share.coordinator.state.topic.min.isr",
+        default: "2",
+        kind: Kind::short_from(1),
+        doc: "min.insync.replicas of __share_group_state.",
+    },
+    Key {
+        name: "share.coordinator.state.topic.num.partitions",
+        default: "50",
+        kind: Kind::int_from(1),
+        doc: "Partitions of __share_group_state.",
+    },
+    Key {
+        name: "share.coordinator.state.topic.replication.factor",
+        default: "3",
+        kind: Kind::short_from(1),
+        doc: "Replicas of __share_group_state.",
+    },
+    Key {
+        name: "share.coordinator.state.topic.segment.bytes",
+        default: "104857600",
+        kind: Kind::int_from(1),
+        doc: "segment.bytes of __share_group_state.",
+    },
+    Key {
+        name: "share.coordinator.write.timeout.ms",
+        default: "5000",
+        kind: Kind::int_from(1),
+        doc: "How long the share coordinator waits until a write is committed.",
+    },
+    Key {
         name: "unclean.leader.election.interval.ms",
         default: "300000",
         kind: Kind::long_from(1),

@@ -22,7 +22,7 @@ mod topic;
 
 use std::collections::BTreeMap;
 
-pub use broker::{BrokerConfig, MetadataLogConfig, QuorumConfig};
+pub use broker::{BrokerConfig, MetadataLogConfig, QuorumConfig, ShareCoordinatorConfig};
 pub use broker_keys::{broker_key, broker_keys, has_effect_on_brokers};
 pub use dynamic::{Layers, UpdateMode, check_dynamic, needs_listener, update_mode};
 pub use features::{FEATURE_KEYS, Features};

@@ -5,18 +5,31 @@
 //!
 //! **Invariant:** a message that a node sends can be carried by the wire at its version without loss ([`strict`]).
 
+mod body;
 pub mod coordinator_records;
 pub mod error;
 pub mod listener;
 pub mod metadata_records;
+pub mod share;
 pub mod share_records;
 pub mod strict;
 pub mod wire;
 
-use kafka_protocol::messages as m;
-use kafka_protocol::protocol::{Decodable, Encodable};
+use body::Body;
 
+pub use body::SameAsVersion0;
 pub use error::ErrorCode;
+
+/// kafka-protocol's bodies, and our own in the place of those that Kafka 4.3 speaks in a later version.
+mod m {
+    pub use kafka_protocol::messages::*;
+
+    pub use super::share::{
+        ReadShareGroupStateSummaryRequest, ReadShareGroupStateSummaryResponse, ShareAcknowledgeRequest,
+        ShareAcknowledgeResponse, ShareFetchRequest, ShareFetchResponse, WriteShareGroupStateRequest,
+        WriteShareGroupStateResponse,
+    };
+}
 
 macro_rules! apis {
     ($($(#[$doc:meta])* $name:ident = $key:literal, version $version:literal: $request:ident -> $response:ident;)*) => {
@@ -51,12 +64,12 @@ macro_rules! apis {
 
             /// The body's bytes at [`ApiKey::version`].
             pub fn encode(&self, into: &mut bytes::BytesMut) -> Result<(), CodecError> {
-                match self { $(Request::$name(body) => body.encode(into, $version),)* }.map_err(|e| CodecError::new(self.api(), e))
+                match self { $(Request::$name(body) => body.put(into, $version),)* }.map_err(|e| CodecError::new(self.api(), e))
             }
 
             pub fn decode(api: ApiKey, bytes: &mut bytes::Bytes) -> Result<Request, CodecError> {
                 match api {
-                    $(ApiKey::$name => m::$request::decode(bytes, $version).map(Request::$name),)*
+                    $(ApiKey::$name => m::$request::take(bytes, $version).map(Request::$name),)*
                 }.map_err(|e| CodecError::new(api, e))
             }
         }
@@ -68,12 +81,12 @@ macro_rules! apis {
 
             /// The body's bytes at [`ApiKey::version`].
             pub fn encode(&self, into: &mut bytes::BytesMut) -> Result<(), CodecError> {
-                match self { $(Response::$name(body) => body.encode(into, $version),)* }.map_err(|e| CodecError::new(self.api(), e))
+                match self { $(Response::$name(body) => body.put(into, $version),)* }.map_err(|e| CodecError::new(self.api(), e))
             }
 
             pub fn decode(api: ApiKey, bytes: &mut bytes::Bytes) -> Result<Response, CodecError> {
                 match api {
-                    $(ApiKey::$name => m::$response::decode(bytes, $version).map(Response::$name),)*
+                    $(ApiKey::$name => m::$response::take(bytes, $version).map(Response::$name),)*
                 }.map_err(|e| CodecError::new(api, e))
             }
         }
@@ -127,6 +140,13 @@ apis! {
     BrokerRegistration = 62, version 4: BrokerRegistrationRequest -> BrokerRegistrationResponse;
     BrokerHeartbeat = 63, version 1: BrokerHeartbeatRequest -> BrokerHeartbeatResponse;
     AllocateProducerIds = 67, version 0: AllocateProducerIdsRequest -> AllocateProducerIdsResponse;
+    ShareFetch = 78, version 2: ShareFetchRequest -> ShareFetchResponse;
+    ShareAcknowledge = 79, version 2: ShareAcknowledgeRequest -> ShareAcknowledgeResponse;
+    InitializeShareGroupState = 83, version 0: InitializeShareGroupStateRequest -> InitializeShareGroupStateResponse;
+    ReadShareGroupState = 84, version 0: ReadShareGroupStateRequest -> ReadShareGroupStateResponse;
+    WriteShareGroupState = 85, version 1: WriteShareGroupStateRequest -> WriteShareGroupStateResponse;
+    DeleteShareGroupState = 86, version 0: DeleteShareGroupStateRequest -> DeleteShareGroupStateResponse;
+    ReadShareGroupStateSummary = 87, version 1: ReadShareGroupStateSummaryRequest -> ReadShareGroupStateSummaryResponse;
 }
 
 /// A message that cannot be written or read at its version.

@@ -63,7 +63,7 @@ fn kind(api: ApiKey) -> FlightKind {
         ApiKey::FindCoordinator | ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::LeaveGroup => {
             FlightKind::Group
         }
-        ApiKey::OffsetCommit => FlightKind::Commit,
+        ApiKey::OffsetCommit | ApiKey::ShareAcknowledge => FlightKind::Commit,
         ApiKey::CreateTopics
         | ApiKey::DeleteTopics
         | ApiKey::DeleteRecords
@@ -94,7 +94,13 @@ fn kind(api: ApiKey) -> FlightKind {
         | ApiKey::ListPartitionReassignments
         | ApiKey::Envelope
         | ApiKey::BrokerHeartbeat
-        | ApiKey::AllocateProducerIds => FlightKind::Background,
+        | ApiKey::AllocateProducerIds
+        | ApiKey::ShareFetch
+        | ApiKey::InitializeShareGroupState
+        | ApiKey::ReadShareGroupState
+        | ApiKey::WriteShareGroupState
+        | ApiKey::DeleteShareGroupState
+        | ApiKey::ReadShareGroupStateSummary => FlightKind::Background,
     }
 }
 

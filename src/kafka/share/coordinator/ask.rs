@@ -52,6 +52,16 @@ pub struct Summary {
     pub delivery_complete_count: Option<i32>,
 }
 
+impl Summary {
+    /// Of a state that has not begun.
+    pub const NONE: Summary = Summary {
+        state_epoch: 0,
+        leader_epoch: LeaderEpoch(0),
+        start_offset: None,
+        delivery_complete_count: None,
+    };
+}
+
 /// What is known around an ask.
 pub(super) struct Circumstances<'a> {
     pub now: Time,
@@ -195,12 +205,7 @@ fn summary(known: Option<&Tracked>) -> Summary {
             start_offset: state.start_offset,
             delivery_complete_count: state.delivery_complete_count,
         },
-        None => Summary {
-            state_epoch: 0,
-            leader_epoch: LeaderEpoch(0),
-            start_offset: None,
-            delivery_complete_count: None,
-        },
+        None => Summary::NONE,
     }
 }
 

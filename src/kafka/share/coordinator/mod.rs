@@ -11,6 +11,7 @@ mod combine;
 mod state;
 mod ask;
 mod shard;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -18,10 +19,11 @@ use std::rc::Rc;
 use shard::{Outcome, Place};
 
 use super::key::ShareKey;
+use crate::kafka::config::ShareCoordinatorConfig;
 use crate::kafka::effects::{Effects, RequestId};
-use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::CoordinatorRecord;
 use crate::kafka::protocol::wire::WireError;
+use crate::kafka::protocol::{ApiKey, ErrorCode};
 use crate::kafka::time::Time;
 use crate::kafka::types::{LeaderEpoch, Offset, TopicId};
 
@@ -29,29 +31,7 @@ pub use ask::{Answer, Ask, Summary, Written};
 pub use combine::combine;
 pub use shard::Shard;
 pub use state::{Change, ShareRecord, ShareState, States, Tracked, Update};
-
-/// The broker configs that the share coordinator reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShareCoordinatorConfig {
-    /// `share.coordinator.state.topic.num.partitions`.
-    pub partitions: i32,
-    /// `share.coordinator.snapshot.update.records.per.snapshot`.
-    pub updates_per_snapshot: i32,
-    /// `share.coordinator.write.timeout.ms`.
-    pub write_timeout_ms: i64,
-    /// `share.coordinator.cold.partition.snapshot.interval.ms`.
-    pub cold_snapshot_interval_ms: i64,
-}
-
-impl ShareCoordinatorConfig {
-    /// Kafka's defaults.
-    pub const DEFAULT: ShareCoordinatorConfig = ShareCoordinatorConfig {
-        partitions: 50,
-        updates_per_snapshot: 500,
-        write_timeout_ms: 5000,
-        cold_snapshot_interval_ms: 300_000,
-    };
-}
+pub use wire::{asks_of, response_of};
 
 /// What the coordinator waits for by the clock.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,6 +53,7 @@ pub struct Append {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
     pub id: RequestId,
+    pub api: ApiKey,
     pub answers: Vec<(ShareKey, Result<Answer, ErrorCode>)>,
 }
 
@@ -85,7 +66,11 @@ pub struct ShareEffects {
 }
 
 /// The asks of one request, each with its answer once there is one.
-type Asked = Vec<(ShareKey, Option<Outcome>)>;
+#[derive(Clone, Debug)]
+struct Asked {
+    api: ApiKey,
+    parts: Vec<(ShareKey, Option<Outcome>)>,
+}
 
 #[derive(Clone, Debug)]
 pub struct ShareCoordinator {
@@ -108,14 +93,14 @@ impl Context<'_> {
     /// One part of a request is answered; the request is when all of its parts are.
     fn answer(&mut self, place: Place, outcome: Outcome) {
         let Some(asked) = self.asked.get_mut(&place.id) else { return };
-        let part = usize::try_from(place.index).ok().and_then(|index| asked.get_mut(index));
+        let part = usize::try_from(place.index).ok().and_then(|index| asked.parts.get_mut(index));
         part.expect("it was asked").1 = Some(outcome);
-        if asked.iter().any(|(_, outcome)| outcome.is_none()) {
+        if asked.parts.iter().any(|(_, outcome)| outcome.is_none()) {
             return;
         }
-        let asked = self.asked.remove(&place.id).unwrap_or_default();
-        let answers = asked.into_iter().filter_map(|(key, outcome)| Some((key, outcome?))).collect();
-        self.fx.answered.push(Answered { id: place.id, answers });
+        let Some(Asked { api, parts }) = self.asked.remove(&place.id) else { return };
+        let answers = parts.into_iter().filter_map(|(key, outcome)| Some((key, outcome?))).collect();
+        self.fx.answered.push(Answered { id: place.id, api, answers });
     }
 }
 
@@ -131,26 +116,27 @@ impl ShareCoordinator {
 
     /// What is persisted of a share partition, if it is coordinated here.
     pub fn state(&self, key: &ShareKey) -> Option<&ShareState> {
-        let shard = self.shards.get(&key.coordinator_partition(self.config.partitions))?;
+        let shard = self.shards.get(&key.coordinator_partition(self.config.state_topic_num_partitions))?;
         shard.states().get(key).map(|tracked| &tracked.state)
     }
 
-    /// Decides what a request asks. `exists` tells whether there is such a partition.
+    /// Decides what a request of `api` asks. `exists` tells whether there is such a partition.
     pub fn ask(
         &mut self,
         now: Time,
-        id: RequestId,
+        (id, api): (RequestId, ApiKey),
         asks: Vec<(ShareKey, Ask)>,
         exists: &dyn Fn(&ShareKey) -> bool,
         fx: &mut ShareEffects,
     ) {
         if asks.is_empty() {
-            return fx.answered.push(Answered { id, answers: Vec::new() });
+            return fx.answered.push(Answered { id, api, answers: Vec::new() });
         }
-        self.asked.insert(id, asks.iter().map(|(key, _)| (key.clone(), None)).collect());
+        let parts = asks.iter().map(|(key, _)| (key.clone(), None)).collect();
+        self.asked.insert(id, Asked { api, parts });
         let mut by_shard: BTreeMap<i32, Vec<_>> = BTreeMap::new();
         for ((key, ask), index) in asks.into_iter().zip(0..) {
-            let partition = key.coordinator_partition(self.config.partitions);
+            let partition = key.coordinator_partition(self.config.state_topic_num_partitions);
             by_shard.entry(partition).or_default().push((Place { id, index }, key, ask));
         }
         for (partition, asks) in by_shard {
@@ -279,7 +265,7 @@ impl ShareCoordinator {
     }
 
     /// Writes snapshots of what was not written as a whole for long. Due every
-    /// [`ShareCoordinatorConfig::cold_snapshot_interval_ms`].
+    /// `share.coordinator.cold.partition.snapshot.interval.ms`.
     pub fn write_cold_snapshots(&mut self, now: Time, fx: &mut ShareEffects) {
         self.at_each_loaded(now, fx, Shard::write_cold_snapshots);
     }

@@ -67,7 +67,7 @@ impl Shard {
         let mut answers = Vec::new();
         for (place, key, ask) in asks {
             let states = if ask == Ask::ReadSummary { &self.committed } else { &self.newest };
-            let updates_per_snapshot = cx.config.updates_per_snapshot;
+            let updates_per_snapshot = cx.config.snapshot_update_records_per_snapshot;
             let around = Circumstances { now: cx.now, updates_per_snapshot, exists: cx.exists };
             match decide(&key, &ask, states, &around) {
                 Ok((answer, record)) if ask == Ask::ReadSummary => {
@@ -115,7 +115,7 @@ impl Shard {
         let failed = self.waiting.remove(place).into_iter();
         self.newest = self.committed.clone();
         for record in self.waiting.iter().flat_map(|waiting| &waiting.records) {
-            self.newest.replay(record, Offset::ZERO, cx.config.updates_per_snapshot);
+            self.newest.replay(record, Offset::ZERO, cx.config.snapshot_update_records_per_snapshot);
         }
         cx.fx.effects.cancel_timer(ShareTimer::Write { partition: cx.partition, token });
         for (place, _) in failed.flat_map(|failed| failed.answers) {
@@ -129,7 +129,7 @@ impl Shard {
             let last_offset = done.last_offset.expect("it is below the high watermark");
             let first = Offset(last_offset.0 - (done.records.len() as i64 - 1));
             for (record, place) in done.records.iter().zip(0..) {
-                self.committed.replay(record, first + place, cx.config.updates_per_snapshot);
+                self.committed.replay(record, first + place, cx.config.snapshot_update_records_per_snapshot);
             }
             cx.fx.effects.cancel_timer(ShareTimer::Write { partition: cx.partition, token: done.token });
             done.answers.into_iter().for_each(|(place, outcome)| cx.answer(place, outcome));
@@ -151,7 +151,7 @@ impl Shard {
         high_watermark: Offset,
         cx: &mut Context<'_>,
     ) {
-        let updates_per_snapshot = cx.config.updates_per_snapshot;
+        let updates_per_snapshot = cx.config.snapshot_update_records_per_snapshot;
         for (offset, record) in records {
             self.newest.replay(&record, offset, updates_per_snapshot);
             if offset < high_watermark {
@@ -188,13 +188,13 @@ impl Shard {
 
     /// `snapshotColdPartitions`.
     pub(super) fn write_cold_snapshots(&mut self, cx: &mut Context<'_>) {
-        let records = cold_snapshots(&self.newest, cx.now, cx.config.cold_snapshot_interval_ms);
+        let records = cold_snapshots(&self.newest, cx.now, cx.config.cold_partition_snapshot_interval_ms);
         self.write(records, cx);
     }
 
     fn write(&mut self, records: Vec<ShareRecord>, cx: &mut Context<'_>) {
         for record in &records {
-            self.newest.replay(record, Offset::ZERO, cx.config.updates_per_snapshot);
+            self.newest.replay(record, Offset::ZERO, cx.config.snapshot_update_records_per_snapshot);
         }
         self.submit(records, Vec::new(), cx);
     }

@@ -1,6 +1,7 @@
 use uuid::Uuid;
 
 use super::*;
+use crate::kafka::config::BrokerConfig;
 use crate::kafka::effects::Channel;
 use crate::kafka::share::range::OffsetRange;
 use crate::kafka::share::state::RecordState::*;
@@ -18,7 +19,12 @@ struct Lab {
 }
 
 fn config() -> ShareCoordinatorConfig {
-    ShareCoordinatorConfig { partitions: 3, updates_per_snapshot: 2, ..ShareCoordinatorConfig::DEFAULT }
+    let given = [
+        ("share.coordinator.state.topic.num.partitions", "3"),
+        ("share.coordinator.snapshot.update.records.per.snapshot", "2"),
+    ];
+    let given = given.into_iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    BrokerConfig::read(&given).expect("they are sound").share_coordinator
 }
 
 fn key(partition: i32) -> ShareKey {
@@ -78,7 +84,8 @@ impl Lab {
         };
         let mut fx = ShareEffects::default();
         let exists = self.exists;
-        self.coordinator.ask(self.now, id, asks.to_vec(), &|_| exists, &mut fx);
+        let api = ApiKey::WriteShareGroupState;
+        self.coordinator.ask(self.now, (id, api), asks.to_vec(), &|_| exists, &mut fx);
         fx
     }
 
