@@ -6,6 +6,8 @@ mod administration;
 mod bytes;
 #[path = "group/cluster.rs"]
 mod cluster;
+#[path = "group/consumer.rs"]
+mod consumer;
 #[path = "group/failover.rs"]
 mod failover;
 #[path = "group/member.rs"]

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use glassbroker::kafka::controller::image::ClusterImage;
 use glassbroker::kafka::effects::{Channel, Effect, RequestId};
 use glassbroker::kafka::event::Event;
 use glassbroker::kafka::group::{
-    ClassicGroup, GroupConfig, GroupCoordinator, GroupEffects, GroupTimer, LogRecord,
+    At, ClassicGroup, GroupConfig, GroupCoordinator, GroupEffects, GroupTimer, LogRecord,
 };
+use glassbroker::kafka::protocol::metadata_records::{MetadataRecord, PartitionRecord};
 use glassbroker::kafka::protocol::{ErrorCode, Request, Response, strict};
 use glassbroker::kafka::random::Random;
 use glassbroker::kafka::time::Time;
@@ -27,6 +29,7 @@ pub enum Log {
 
 pub struct Cluster {
     pub now: Time,
+    pub image: ClusterImage,
     pub log: Log,
     pub records: Vec<LogRecord>,
     pub timers: BTreeMap<GroupTimer, Time>,
@@ -36,6 +39,8 @@ pub struct Cluster {
     answers: BTreeMap<i32, Rc<Response>>,
     requests: i32,
 }
+
+pub const ORDERS_ID: TopicId = TopicId(uuid::Uuid::from_u128(7));
 
 pub fn group_id() -> GroupId {
     GroupId::new("g")
@@ -47,7 +52,20 @@ pub fn orders(partition: i32) -> TopicPartition {
 
 fn topics(tp: &TopicPartition) -> Option<TopicId> {
     let exists = tp.topic.as_str() == "orders" && (0..3).contains(&tp.partition);
-    exists.then(|| TopicId(uuid::Uuid::from_u128(7)))
+    exists.then_some(ORDERS_ID)
+}
+
+/// Of a cluster with three partitions of "orders".
+fn image() -> ClusterImage {
+    let mut image = ClusterImage::default();
+    let id = ORDERS_ID;
+    image.replay(&MetadataRecord::Topic { name: Topic::new("orders"), id });
+    for partition in 0..3 {
+        let replicas = vec![BrokerId(1)];
+        let record = PartitionRecord::new((id, partition), replicas.clone(), replicas, BrokerId(1));
+        image.replay(&MetadataRecord::Partition(record));
+    }
+    image
 }
 
 impl Cluster {
@@ -55,6 +73,7 @@ impl Cluster {
     pub fn new(config: GroupConfig) -> Cluster {
         let mut cluster = Cluster {
             now: Time::ZERO,
+            image: image(),
             log: Log::Commits,
             records: Vec::new(),
             timers: BTreeMap::new(),
@@ -95,22 +114,22 @@ impl Cluster {
     pub fn load_up_to(&mut self, high_watermark: Offset) {
         let (partition, records) = (self.partition(), self.records.clone());
         let end = Offset(records.len() as i64);
-        self.step(|coordinator, now, fx| {
+        self.step(|coordinator, at, fx| {
             coordinator
-                .on_loaded(now, partition, records.into_iter(), end, high_watermark, fx)
+                .on_loaded(at, partition, records.into_iter(), end, high_watermark, fx)
                 .expect("readable");
         });
     }
 
     pub fn resign(&mut self) {
         let partition = self.partition();
-        self.step(|coordinator, now, fx| coordinator.on_resigned(now, partition, fx));
+        self.step(|coordinator, at, fx| coordinator.on_resigned(at, partition, fx));
     }
 
     /// The high watermark reaches the log's end.
     pub fn catch_up(&mut self) {
         let (partition, end) = (self.partition(), Offset(self.records.len() as i64));
-        self.step(|coordinator, now, fx| coordinator.on_high_watermark(now, partition, end, fx));
+        self.step(|coordinator, at, fx| coordinator.on_high_watermark(at, partition, end, fx));
     }
 
     /// Sends a request, as the wire carries it, and returns its number.
@@ -123,7 +142,7 @@ impl Cluster {
             connection: 1,
             correlation: self.requests,
         };
-        self.step(|c, now, fx| c.handle(now, id, &ClientName::new(client), &request, &topics, fx));
+        self.step(|c, at, fx| c.handle(at, id, &ClientName::new(client), &request, &topics, fx));
         self.requests
     }
 
@@ -153,12 +172,12 @@ impl Cluster {
     /// The clock jumps to the deadline of `timer`, which runs out.
     pub fn fire(&mut self, timer: &GroupTimer) {
         self.now = self.timers.remove(timer).expect("the timer is set");
-        self.step(|coordinator, now, fx| coordinator.on_timer(now, timer, fx));
+        self.step(|coordinator, at, fx| coordinator.on_timer(at, timer, fx));
     }
 
-    fn step<T>(&mut self, work: impl FnOnce(&mut GroupCoordinator, Time, &mut GroupEffects) -> T) -> T {
+    fn step<T>(&mut self, work: impl FnOnce(&mut GroupCoordinator, At<'_>, &mut GroupEffects) -> T) -> T {
         let mut fx = GroupEffects::default();
-        let result = work(&mut self.coordinator, self.now, &mut fx);
+        let result = work(&mut self.coordinator, At { now: self.now, image: &self.image }, &mut fx);
         self.apply(fx);
         result
     }
@@ -180,7 +199,7 @@ impl Cluster {
         for append in fx.appends {
             let (partition, token) = (append.partition, append.token);
             if let Log::Refuses(error) = self.log {
-                self.step(|c, now, fx| c.on_append_failed(now, partition, token, error, fx));
+                self.step(|c, at, fx| c.on_append_failed(at, partition, token, error, fx));
                 continue;
             }
             for record in append.records {
@@ -188,7 +207,7 @@ impl Cluster {
                 self.records.push(LogRecord { offset, key: record.key, value: record.value });
             }
             let last = Offset(self.records.len() as i64 - 1);
-            self.step(|c, now, fx| c.on_appended(now, partition, token, last, fx));
+            self.step(|c, at, fx| c.on_appended(at, partition, token, last, fx));
             if self.log == Log::Commits {
                 self.catch_up();
             }

@@ -7,9 +7,10 @@ use uuid::Uuid;
 
 use super::Join;
 use super::said::{Group, Member, Said, text};
+use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Channel, Effect, RequestId};
 use crate::kafka::event::GroupState;
-use crate::kafka::group::{self, GroupConfig, GroupCoordinator, GroupEffects, GroupTimer, MemberIds};
+use crate::kafka::group::{self, At, GroupConfig, GroupCoordinator, GroupEffects, GroupTimer, MemberIds};
 use crate::kafka::protocol::{ApiKey, Request, Response};
 use crate::kafka::time::Time;
 use crate::kafka::types::{
@@ -25,6 +26,7 @@ const OLD_JOIN: i16 = 3;
 
 pub(super) struct Bench {
     pub(super) now: Time,
+    image: ClusterImage,
     coordinator: GroupCoordinator,
     timers: BTreeMap<GroupTimer, Time>,
     log_end: Offset,
@@ -38,6 +40,7 @@ impl Bench {
     pub(super) fn new(config: GroupConfig, ids: VecDeque<Uuid>) -> Bench {
         let mut bench = Bench {
             now: Time::ZERO,
+            image: ClusterImage::default(),
             coordinator: GroupCoordinator::new(BrokerId(1), config, MemberIds::Recorded(ids)),
             timers: BTreeMap::new(),
             log_end: Offset::ZERO,
@@ -46,8 +49,8 @@ impl Bench {
         };
         let partition = bench.partition();
         bench.step(|c, _, fx| assert!(c.on_elected(partition, LeaderEpoch(1), fx), "it begins"));
-        bench.step(|c, now, fx| {
-            let loaded = c.on_loaded(now, partition, std::iter::empty(), Offset::ZERO, Offset::ZERO, fx);
+        bench.step(|c, at, fx| {
+            let loaded = c.on_loaded(at, partition, std::iter::empty(), Offset::ZERO, Offset::ZERO, fx);
             loaded.expect("there is nothing to read");
         });
         bench
@@ -72,14 +75,14 @@ impl Bench {
         let (client, request) = (ClientName::new(CLIENT), join.request());
         let version = if join.requires_known_member_id { ApiKey::JoinGroup.version() } else { OLD_JOIN };
         let join = group::Join { id, client: &client, version, request: &request };
-        self.step(|c, now, fx| c.join(now, join, fx));
+        self.step(|c, at, fx| c.join(at, join, fx));
     }
 
     pub(super) fn send(&mut self, client: &str, request: impl Into<Request>) {
         let id = self.sent_by(client);
         let request = request.into();
         let topics = |tp: &TopicPartition| (tp.topic.as_str() == TOPIC).then(|| TopicId(Uuid::from_u128(7)));
-        self.step(|c, now, fx| c.handle(now, id, &ClientName::new(CLIENT), &request, &topics, fx));
+        self.step(|c, at, fx| c.handle(at, id, &ClientName::new(CLIENT), &request, &topics, fx));
     }
 
     /// Lets the timers run out that are due until `end`, those with one deadline in the order of `recorded`. The ones that
@@ -99,7 +102,7 @@ impl Bench {
             self.timers.remove(&timer);
             self.now = at;
             fired.push((at.ms(), name_of(&timer)));
-            self.step(|c, now, fx| c.on_timer(now, &timer, fx));
+            self.step(|c, at, fx| c.on_timer(at, &timer, fx));
         }
         self.now = end;
         // Kafka's scripts had no look at old offsets.
@@ -142,9 +145,9 @@ impl Bench {
         }
     }
 
-    fn step(&mut self, work: impl FnOnce(&mut GroupCoordinator, Time, &mut GroupEffects)) {
+    fn step(&mut self, work: impl FnOnce(&mut GroupCoordinator, At<'_>, &mut GroupEffects)) {
         let mut fx = GroupEffects::default();
-        work(&mut self.coordinator, self.now, &mut fx);
+        work(&mut self.coordinator, At { now: self.now, image: &self.image }, &mut fx);
         self.carry_out(fx);
     }
 
@@ -160,8 +163,8 @@ impl Bench {
         for append in fx.appends {
             self.log_end += append.records.len() as i64;
             let (partition, token, end) = (append.partition, append.token, self.log_end);
-            self.step(|c, now, fx| c.on_appended(now, partition, token, end + -1, fx));
-            self.step(|c, now, fx| c.on_high_watermark(now, partition, end, fx));
+            self.step(|c, at, fx| c.on_appended(at, partition, token, end + -1, fx));
+            self.step(|c, at, fx| c.on_high_watermark(at, partition, end, fx));
         }
     }
 }
@@ -172,6 +175,7 @@ fn name_of(timer: &GroupTimer) -> String {
         GroupTimer::Session { group, member, .. } => format!("heartbeat-{group}-{member}"),
         GroupTimer::Join { group, .. } => format!("join-{group}"),
         GroupTimer::Sync { group, .. } => format!("sync-{group}"),
+        GroupTimer::Rebalance { .. } | GroupTimer::Regex { .. } => String::new(),
         GroupTimer::Write { .. } | GroupTimer::Expiration { .. } => String::new(),
     }
 }

@@ -10,7 +10,7 @@ use super::admin::OFFSETS_TOPIC;
 use super::process::Broker;
 use super::timer::BrokerTimer;
 use crate::kafka::effects::{Effects, RequestId};
-use crate::kafka::group::{GroupEffects, GroupTimer, LogRecord};
+use crate::kafka::group::{At, GroupEffects, GroupTimer, LogRecord};
 use crate::kafka::protocol::Request;
 use crate::kafka::protocol::coordinator_records::CoordinatorRecord;
 use crate::kafka::record::{BatchBuilder, NewRecord};
@@ -45,13 +45,13 @@ impl Broker {
             image.topic(&tp.topic).map(|topic| topic.id)
         };
         let mut group_fx = GroupEffects::default();
-        self.groups.handle(now, id, client, request, &topics, &mut group_fx);
+        self.groups.handle(At { now, image: &image }, id, client, request, &topics, &mut group_fx);
         self.carry_out(now, group_fx, fx);
     }
 
     pub(super) fn on_group_timer(&mut self, now: Time, timer: &GroupTimer, fx: &mut Effects<BrokerTimer>) {
         let mut group_fx = GroupEffects::default();
-        self.groups.on_timer(now, timer, &mut group_fx);
+        self.groups.on_timer(At { now, image: &self.image }, timer, &mut group_fx);
         self.carry_out(now, group_fx, fx);
     }
 
@@ -88,7 +88,7 @@ impl Broker {
         }
         fx.cancel_timer(BrokerTimer::OffsetsLoaded(tp.partition));
         let mut group_fx = GroupEffects::default();
-        self.groups.on_resigned(now, tp.partition, &mut group_fx);
+        self.groups.on_resigned(At { now, image: &self.image }, tp.partition, &mut group_fx);
         self.carry_out(now, group_fx, fx);
     }
 
@@ -103,7 +103,12 @@ impl Broker {
             return;
         }
         let mut group_fx = GroupEffects::default();
-        self.groups.on_high_watermark(now, tp.partition, high_watermark, &mut group_fx);
+        self.groups.on_high_watermark(
+            At { now, image: &self.image },
+            tp.partition,
+            high_watermark,
+            &mut group_fx,
+        );
         self.carry_out(now, group_fx, fx);
     }
 
@@ -114,7 +119,7 @@ impl Broker {
         fx: &mut Effects<BrokerTimer>,
     ) {
         let mut group_fx = GroupEffects::default();
-        self.groups.on_topics_deleted(now, deleted, &mut group_fx);
+        self.groups.on_topics_deleted(At { now, image: &self.image }, deleted, &mut group_fx);
         self.carry_out(now, group_fx, fx);
         self.forget_share_states(now, |id| deleted.contains_key(&id), fx);
     }
@@ -132,7 +137,14 @@ impl Broker {
         });
         let (log_end, high_watermark) = (log.log_end_offset(), log.high_watermark());
         let mut group_fx = GroupEffects::default();
-        let loaded = self.groups.on_loaded(now, partition, records, log_end, high_watermark, &mut group_fx);
+        let loaded = self.groups.on_loaded(
+            At { now, image: &self.image },
+            partition,
+            records,
+            log_end,
+            high_watermark,
+            &mut group_fx,
+        );
         loaded.expect("the log of the coordinator holds what a coordinator wrote");
         self.carry_out(now, group_fx, fx);
     }
@@ -147,11 +159,10 @@ impl Broker {
                 .with_replicas(now, fx, |replicas, step| replicas.append_as_coordinator(&tp, batch, step));
             let mut follow_up = GroupEffects::default();
             let (partition, token) = (append.partition, append.token);
+            let at = At { now, image: &self.image };
             match written {
-                Ok(last_offset) => {
-                    self.groups.on_appended(now, partition, token, last_offset, &mut follow_up)
-                }
-                Err(error) => self.groups.on_append_failed(now, partition, token, error, &mut follow_up),
+                Ok(last_offset) => self.groups.on_appended(at, partition, token, last_offset, &mut follow_up),
+                Err(error) => self.groups.on_append_failed(at, partition, token, error, &mut follow_up),
             }
             self.carry_out(now, follow_up, fx);
         }

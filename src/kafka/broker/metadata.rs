@@ -9,6 +9,7 @@ use super::process::Broker;
 use super::timer::BrokerTimer;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Channel, Effects, Peer};
+use crate::kafka::group::ConsumerGroupConfig;
 use crate::kafka::protocol::metadata_records::{ConfigResource, MetadataRecord};
 use crate::kafka::raft::Next;
 use crate::kafka::replication::Partition;
@@ -20,6 +21,7 @@ use crate::kafka::types::{Offset, Topic, TopicId, TopicPartition};
 struct Delta {
     partitions: BTreeSet<TopicPartition>,
     deleted: BTreeMap<TopicId, Topic>,
+    topics_created: bool,
     /// Topics whose own config changed.
     configs: BTreeSet<Topic>,
     /// The configs of some or of all brokers changed.
@@ -42,6 +44,7 @@ impl Delta {
         delta.deleted.extend(gone.map(|topic| (topic.id, topic.name.clone())));
         for topic in after.topics() {
             let known = before.topic_by_id(topic.id);
+            delta.topics_created |= known.is_none();
             if known.map(|known| &known.config) != Some(&topic.config) {
                 delta.configs.insert(topic.name.clone());
             }
@@ -62,6 +65,7 @@ impl Delta {
         match record {
             MetadataRecord::Partition(record) => changed(record.topic_id, record.partition),
             MetadataRecord::PartitionChange(change) => changed(change.topic_id, change.partition),
+            MetadataRecord::Topic { .. } => self.topics_created = true,
             MetadataRecord::RemoveTopic { id } => {
                 self.deleted.extend(image.topic_name(*id).map(|name| (*id, name.clone())));
             }
@@ -169,6 +173,8 @@ impl Broker {
         if !delta.deleted.is_empty() {
             self.on_topics_deleted(now, &delta.deleted, fx);
         }
+        let changed = delta.partitions.iter().map(|tp| &tp.topic).chain(delta.deleted.values()).cloned();
+        self.groups.on_topics_changed(&changed.collect(), delta.topics_created, image.next_offset + -1);
         if delta.broker_configs {
             self.reconfigure();
         }
@@ -183,6 +189,7 @@ impl Broker {
         if config != *self.config {
             self.config = Rc::new(config);
             self.replicas.reconfigure(self.config.clone(), &self.image);
+            self.groups.reconfigure(ConsumerGroupConfig::of_broker(&self.config));
         }
     }
 

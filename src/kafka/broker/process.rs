@@ -18,7 +18,7 @@ use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::controller::not_controller;
 use crate::kafka::controller::snapshots::SnapshotGenerator;
 use crate::kafka::effects::{Channel, Effect, Effects, Input, Peer, RequestId};
-use crate::kafka::group::{GroupConfig, GroupCoordinator};
+use crate::kafka::group::{ConsumerGroupConfig, GroupConfig, GroupCoordinator};
 use crate::kafka::network_client::{NetworkClient, NetworkConfig, NetworkEvent};
 use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
 use crate::kafka::raft::{RaftClient, RaftSetup, RaftTimer};
@@ -93,6 +93,7 @@ impl Broker {
             offsets_commit_timeout_ms: config.offsets_commit_timeout_ms,
             offsets_retention_ms: config.offsets_retention_ms,
             offsets_retention_check_interval_ms: config.offsets_retention_check_interval_ms,
+            consumer: ConsumerGroupConfig::of_broker(&config),
             ..GroupConfig::default()
         };
         // As NodeToControllerChannelManager: one request at a time.
@@ -297,7 +298,9 @@ impl Broker {
             | Request::ListGroups(_)
             | Request::DescribeGroups(_)
             | Request::DeleteGroups(_)
-            | Request::OffsetDelete(_) => self.on_group_request(now, id, client, &request, fx),
+            | Request::OffsetDelete(_)
+            | Request::ConsumerGroupHeartbeat(_)
+            | Request::ConsumerGroupDescribe(_) => self.on_group_request(now, id, client, &request, fx),
             Request::InitializeShareGroupState(_)
             | Request::ReadShareGroupState(_)
             | Request::WriteShareGroupState(_)
@@ -507,4 +510,6 @@ const BROKER_APIS: &[ApiKey] = &[
     ApiKey::WriteShareGroupState,
     ApiKey::DeleteShareGroupState,
     ApiKey::ReadShareGroupStateSummary,
+    ApiKey::ConsumerGroupHeartbeat,
+    ApiKey::ConsumerGroupDescribe,
 ];

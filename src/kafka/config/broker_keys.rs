@@ -101,6 +101,42 @@ const BROKER_KEYS: &[Key] = &[
         doc: "How much one answer to a fetch may hold, whatever the fetch asks for.",
     },
     Key {
+        name: "group.consumer.assignment.interval.ms",
+        default: "1000",
+        kind: Kind::int_from(0),
+        doc: "How long a group of the newer protocol waits after one target assignment before it computes the next.",
+    },
+    Key {
+        name: "group.consumer.assignors",
+        default: "uniform,range",
+        kind: Kind::ListOf(&["uniform", "range"]),
+        doc: "The assignors that members may ask for; the first is for those that ask for none.",
+    },
+    Key {
+        name: "group.consumer.heartbeat.interval.ms",
+        default: "5000",
+        kind: Kind::int_from(1),
+        doc: "How often members of groups of the newer protocol are to send heartbeats.",
+    },
+    Key {
+        name: "group.consumer.max.size",
+        default: "2147483647",
+        kind: Kind::int_from(1),
+        doc: "The most members a group of the newer protocol may have.",
+    },
+    Key {
+        name: "group.consumer.regex.refresh.interval.ms",
+        default: "600000",
+        kind: Kind::int_from(10_000),
+        doc: "How long what a regular expression matched counts before the coordinator looks again.",
+    },
+    Key {
+        name: "group.consumer.session.timeout.ms",
+        default: "45000",
+        kind: Kind::int_from(1),
+        doc: "How long a member of a group of the newer protocol may be silent before it is removed.",
+    },
+    Key {
         name: "group.initial.rebalance.delay.ms",
         default: "3000",
         kind: Kind::int_from(0),

@@ -14,13 +14,13 @@ use super::log::Contents;
 use super::protocol::{ApiKey, ErrorCode};
 use super::raft::QuorumStatus;
 use super::types::{
-    BrokerEpoch, BrokerId, ClientName, ControllerId, Generation, GroupId, LeaderEpoch, MemberId, NodeId,
-    Offset, PartitionEpoch, ProducerEpoch, ProducerId, Topic, TopicPartition,
+    BrokerEpoch, BrokerId, ClientName, ControllerId, Generation, GroupEpoch, GroupId, LeaderEpoch, MemberId,
+    NodeId, Offset, PartitionEpoch, ProducerEpoch, ProducerId, Topic, TopicPartition,
 };
 
 pub use reason::{
-    Act, ChangeReason, GroupState, LogStartReason, MemberRemoval, PositionSource, RebalanceReason,
-    RevokeReason, TruncationReason,
+    Act, ChangeReason, ConsumerGroupState, GroupState, LogStartReason, MemberRemoval, PositionSource,
+    RebalanceReason, RevokeReason, TruncationReason,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -372,6 +372,35 @@ pub enum Event {
         group: GroupId,
         generation: Generation,
         plan: Vec<(ClientName, Vec<TopicPartition>)>,
+    },
+    /// A group of the newer protocol (R-CG8-6).
+    ConsumerGroupStateChanged {
+        group: GroupId,
+        from: ConsumerGroupState,
+        to: ConsumerGroupState,
+        epoch: GroupEpoch,
+    },
+    /// The coordinator computed a target: each member's client and its partitions (R-CG8-8).
+    TargetAssigned {
+        group: GroupId,
+        epoch: GroupEpoch,
+        plan: Vec<(ClientName, Vec<TopicPartition>)>,
+    },
+    /// A member is told to give up partitions before it may go on (R-CG8-11).
+    RevocationAsked {
+        group: GroupId,
+        client: ClientName,
+        epoch: GroupEpoch,
+        partitions: Vec<TopicPartition>,
+    },
+    /// A member has entered the target's epoch, or got what it had waited for there (R-CG8-11).
+    MemberReconciled {
+        group: GroupId,
+        client: ClientName,
+        epoch: GroupEpoch,
+        given: Vec<TopicPartition>,
+        /// It waits for partitions that others have not given up yet.
+        waits: bool,
     },
     OffsetCommitted {
         group: GroupId,

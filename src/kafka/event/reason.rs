@@ -69,6 +69,33 @@ impl GroupState {
     }
 }
 
+/// States of a consumer group of the newer protocol (R-CG8-6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ConsumerGroupState {
+    /// No member.
+    Empty,
+    /// A new target assignment is needed and not computed yet.
+    Assigning,
+    /// Some member has not reached the target.
+    Reconciling,
+    Stable,
+    /// The group is gone.
+    Dead,
+}
+
+impl ConsumerGroupState {
+    /// The word that administrators are told.
+    pub fn name(self) -> &'static str {
+        match self {
+            ConsumerGroupState::Empty => "Empty",
+            ConsumerGroupState::Assigning => "Assigning",
+            ConsumerGroupState::Reconciling => "Reconciling",
+            ConsumerGroupState::Stable => "Stable",
+            ConsumerGroupState::Dead => "Dead",
+        }
+    }
+}
+
 /// Why a member is no longer in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemberRemoval {
@@ -81,6 +108,8 @@ pub enum MemberRemoval {
     DidNotSync,
     /// Re-joined a group that has group.max.size members already (R-GRP-8).
     GroupFull,
+    /// Did not give up partitions before the rebalance timeout (R-CG8-13).
+    DidNotRevoke,
 }
 
 /// What set off a rebalance.

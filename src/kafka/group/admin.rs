@@ -12,10 +12,9 @@ use kafka_protocol::messages::describe_groups_response::DescribedGroup;
 
 use super::context::Part;
 use super::shard::split_existing;
-use super::{GroupCoordinator, GroupEffects, not_empty};
+use super::{At, GroupCoordinator, GroupEffects, not_empty};
 use crate::kafka::effects::RequestId;
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, GroupId, TopicId, TopicPartition};
 
 impl GroupCoordinator {
@@ -39,7 +38,7 @@ impl GroupCoordinator {
 
     pub(super) fn delete_groups(
         &mut self,
-        now: Time,
+        at: At<'_>,
         id: RequestId,
         request: &m::DeleteGroupsRequest,
         fx: &mut GroupEffects,
@@ -54,12 +53,12 @@ impl GroupCoordinator {
         }
         self.gathered.insert(id, vec![None; of_partition.len()]);
         for ((partition, groups), index) in of_partition.into_iter().zip(0..) {
-            let handled = self.with_shard(now, &m::GroupId(groups[0].to_wire()), fx, |shard, cx| {
+            let handled = self.with_shard(at, &m::GroupId(groups[0].to_wire()), fx, |shard, cx| {
                 shard.delete_groups((id, index), &groups, cx);
             });
             if let Err(error) = handled {
                 let refused = Part::Deleted(refused(groups.iter(), error));
-                self.context(now, partition, fx).1.gather(id, index, refused);
+                self.context(at, partition, fx).1.gather(id, index, refused);
             }
         }
     }
@@ -67,7 +66,7 @@ impl GroupCoordinator {
     /// Partitions that do not exist are refused one by one.
     pub(super) fn delete_offsets(
         &mut self,
-        now: Time,
+        at: At<'_>,
         id: RequestId,
         client: &ClientName,
         request: &m::OffsetDeleteRequest,
@@ -77,7 +76,7 @@ impl GroupCoordinator {
         let (response, existing) = split_existing(request, |tp| topics(tp).is_some());
         let group = GroupId::new(&request.group_id);
         let handled = not_empty(&request.group_id).and_then(|()| {
-            self.with_shard(now, &request.group_id, fx, |shard, cx| {
+            self.with_shard(at, &request.group_id, fx, |shard, cx| {
                 shard.delete_offsets(id, client, &group, existing, response, cx);
             })
         });

@@ -2,9 +2,11 @@
 //!
 //! **Invariant:** the defaults are Kafka 4.3's.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::assignor::server::ServerAssignor;
+use crate::kafka::config::BrokerConfig;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupConfig {
@@ -63,6 +65,32 @@ impl Default for GroupConfig {
             offsets_retention_check_interval_ms: 600_000,
             consumer: ConsumerGroupConfig::default(),
         }
+    }
+}
+
+impl ConsumerGroupConfig {
+    pub fn of_broker(config: &BrokerConfig) -> ConsumerGroupConfig {
+        let named = config.group_consumer_assignors.iter();
+        let assignors: Rc<[ServerAssignor]> =
+            named.filter_map(|name| ServerAssignor::of_name(name)).collect();
+        ConsumerGroupConfig {
+            session_timeout_ms: config.group_consumer_session_timeout_ms,
+            heartbeat_interval_ms: config.group_consumer_heartbeat_interval_ms,
+            assignment_interval_ms: config.group_consumer_assignment_interval_ms,
+            max_size: config.group_consumer_max_size,
+            regex_refresh_interval_ms: config.group_consumer_regex_refresh_interval_ms,
+            // An empty list would leave nobody to assign.
+            assignors: if assignors.is_empty() { Rc::new(ServerAssignor::ALL) } else { assignors },
+        }
+    }
+
+    /// Takes over what a group has set for itself (`GroupConfig`); the controller has checked it.
+    pub fn overlay(&mut self, own: &BTreeMap<String, String>) {
+        let number = |key: &str| own.get(key).and_then(|text| text.trim().parse::<i32>().ok());
+        let set = |field: &mut i32, key: &str| *field = number(key).unwrap_or(*field);
+        set(&mut self.session_timeout_ms, "consumer.session.timeout.ms");
+        set(&mut self.heartbeat_interval_ms, "consumer.heartbeat.interval.ms");
+        set(&mut self.assignment_interval_ms, "consumer.assignment.interval.ms");
     }
 }
 

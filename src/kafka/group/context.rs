@@ -9,14 +9,16 @@ use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
 use kafka_protocol::messages::offset_fetch_response::OffsetFetchResponseGroup;
 use uuid::Uuid;
 
-use super::config::GroupConfig;
+use super::config::{ConsumerGroupConfig, GroupConfig};
+use super::modern::Surroundings;
 use super::{Append, GroupEffects, GroupTimer};
+use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::RequestId;
 use crate::kafka::event::Event;
 use crate::kafka::protocol::Response;
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, GroupId, MemberId};
+use crate::kafka::types::{BrokerId, GroupId, MemberId, Offset};
 
 /// One of the answers, of several partitions of the topic, that make up the answer to a request.
 #[derive(Clone, Debug)]
@@ -53,8 +55,17 @@ impl MemberIds {
     }
 }
 
+/// When an input is handled, and what the broker knows of the cluster then.
+#[derive(Clone, Copy, Debug)]
+pub struct At<'a> {
+    pub now: Time,
+    pub image: &'a ClusterImage,
+}
+
 pub(super) struct Context<'a> {
     pub now: Time,
+    pub image: &'a ClusterImage,
+    pub topics_created_at: Offset,
     pub broker: BrokerId,
     /// The partition of `__consumer_offsets` that is worked on.
     pub partition: i32,
@@ -64,7 +75,7 @@ pub(super) struct Context<'a> {
     pub fx: &'a mut GroupEffects,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
     pub fn respond(&mut self, to: RequestId, response: impl Into<Response>) {
         self.fx.effects.respond(to, response);
     }
@@ -83,6 +94,27 @@ impl Context<'_> {
 
     pub fn append(&mut self, append: Append) {
         self.fx.appends.push(append);
+    }
+
+    pub fn around(&self) -> Surroundings<'a> {
+        Surroundings { now: self.now, image: self.image, topics_created_at: self.topics_created_at }
+    }
+
+    /// What counts for a consumer group: the broker's settings, and those of the group over them.
+    pub fn consumer_config(&self, group: &GroupId) -> ConsumerGroupConfig {
+        let mut config = self.config.consumer.clone();
+        if let Some(own) = self.image.group_configs.get(group.as_str()) {
+            config.overlay(own);
+        }
+        config
+    }
+
+    pub fn rebalance_timer(&self, group: &GroupId, member: &MemberId) -> GroupTimer {
+        GroupTimer::Rebalance { partition: self.partition, group: group.clone(), member: member.clone() }
+    }
+
+    pub fn regex_timer(&self, group: &GroupId) -> GroupTimer {
+        GroupTimer::Regex { partition: self.partition, group: group.clone() }
     }
 
     pub fn session_timer(&self, group: &GroupId, member: &MemberId) -> GroupTimer {

@@ -21,12 +21,14 @@ mod shard;
 mod admin;
 pub mod assignor;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use kafka_protocol::messages as m;
+use kafka_protocol::messages::consumer_group_describe_response::DescribedGroup;
 
 use context::{Context, Gathered, Part};
+use modern::consumer::{ConsumerGroup, check_request};
 use offsets::Commit;
 
 use super::effects::{Effects, RequestId};
@@ -34,7 +36,6 @@ use super::event::Event;
 use super::protocol::coordinator_records::{CoordinatorRecord, OffsetCommitValue};
 use super::protocol::wire::WireError;
 use super::protocol::{ApiKey, ErrorCode, Request};
-use super::time::Time;
 use super::types::{
     BrokerId, ClientName, GroupId, LeaderEpoch, MemberId, Offset, Topic, TopicId, TopicPartition,
 };
@@ -42,7 +43,7 @@ use super::types::{
 pub(crate) use classic::Join;
 pub use classic::{ClassicGroup, InitialDelay, Member, PendingMember};
 pub use config::{ConsumerGroupConfig, GroupConfig};
-pub use context::MemberIds;
+pub use context::{At, MemberIds};
 pub use offsets::GroupOffsets;
 
 pub use partition::{kafka_abs, partition_for};
@@ -60,6 +61,10 @@ pub enum GroupTimer {
     Sync { partition: i32, group: GroupId },
     /// A write is not below the high watermark yet (`offsets.commit.timeout.ms`).
     Write { partition: i32, token: u64 },
+    /// A member has not given up partitions for its rebalance timeout (R-CG8-13).
+    Rebalance { partition: i32, group: GroupId, member: MemberId },
+    /// The regular expressions of a group are resolved.
+    Regex { partition: i32, group: GroupId },
     /// It is time to look for offsets and groups that nobody needs any more (R-GRP-40).
     Expiration { partition: i32 },
 }
@@ -70,6 +75,8 @@ impl GroupTimer {
             GroupTimer::Session { partition, .. }
             | GroupTimer::Join { partition, .. }
             | GroupTimer::Sync { partition, .. }
+            | GroupTimer::Rebalance { partition, .. }
+            | GroupTimer::Regex { partition, .. }
             | GroupTimer::Write { partition, .. }
             | GroupTimer::Expiration { partition } => *partition,
         }
@@ -98,6 +105,8 @@ pub struct GroupCoordinator {
     config: GroupConfig,
     ids: MemberIds,
     shards: BTreeMap<i32, Rc<Shard>>,
+    /// The metadata offset at which topics were last created.
+    topics_created_at: Offset,
     gathered: Gathered,
 }
 
@@ -109,6 +118,7 @@ impl GroupCoordinator {
             config,
             ids: ids.into(),
             shards: BTreeMap::new(),
+            topics_created_at: Offset::ZERO,
             gathered: Gathered::new(),
         }
     }
@@ -123,12 +133,22 @@ impl GroupCoordinator {
         self.shards.iter().map(|(partition, shard)| (*partition, shard))
     }
 
-    /// The groups that are coordinated here.
+    /// The classic groups that are coordinated here.
     pub fn groups(&self) -> impl Iterator<Item = &Rc<ClassicGroup>> {
         self.shards.values().flat_map(|shard| shard.groups())
     }
 
-    /// A group, if it is coordinated here.
+    /// The groups of the newer protocol that are coordinated here.
+    pub fn consumer_groups(&self) -> impl Iterator<Item = &Rc<ConsumerGroup>> {
+        self.shards.values().flat_map(|shard| shard.consumer_groups())
+    }
+
+    /// A group of the newer protocol, if it is coordinated here.
+    pub fn consumer_group(&self, id: &GroupId) -> Option<&Rc<ConsumerGroup>> {
+        self.shards.get(&self.partition_for(id))?.consumer_group(id)
+    }
+
+    /// A classic group, if it is coordinated here.
     pub fn group(&self, id: &GroupId) -> Option<&Rc<ClassicGroup>> {
         self.shards.get(&self.partition_for(id))?.group(id)
     }
@@ -138,11 +158,11 @@ impl GroupCoordinator {
         self.shards.get(&self.partition_for(id))?.committed_offsets(id)?.get(tp)
     }
 
-    /// Handles JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetFetch, ListGroups, DescribeGroups,
-    /// DeleteGroups or OffsetDelete of `client`, whose name is the `client.id` of the request's header. `topics` gives the id of the topic of a partition that exists.
+    /// Handles the request of a group's member or administrator from `client`, whose name is the
+    /// `client.id` of the request's header. `topics` gives the id of the topic of a partition that exists.
     pub fn handle(
         &mut self,
-        now: Time,
+        at: At<'_>,
         id: RequestId,
         client: &ClientName,
         request: &Request,
@@ -152,25 +172,27 @@ impl GroupCoordinator {
         match request {
             Request::JoinGroup(request) => {
                 let version = ApiKey::JoinGroup.version();
-                self.join(now, Join { id, client, version, request }, fx);
+                self.join(at, Join { id, client, version, request }, fx);
             }
-            Request::SyncGroup(request) => self.sync(now, id, request, fx),
-            Request::Heartbeat(request) => self.heartbeat(now, id, request, fx),
-            Request::LeaveGroup(request) => self.leave(now, id, client, request, fx),
+            Request::SyncGroup(request) => self.sync(at, id, request, fx),
+            Request::Heartbeat(request) => self.heartbeat(at, id, request, fx),
+            Request::LeaveGroup(request) => self.leave(at, id, client, request, fx),
             Request::OffsetCommit(request) => {
-                self.commit(now, id, client, request, Commit::of_existing(request, topics), fx);
+                self.commit(at, id, client, request, Commit::of_existing(request, topics), fx);
             }
-            Request::OffsetFetch(request) => self.fetch(now, id, request, fx),
+            Request::OffsetFetch(request) => self.fetch(at, id, request, fx),
             Request::ListGroups(request) => fx.effects.respond(id, self.list(request)),
             Request::DescribeGroups(request) => fx.effects.respond(id, self.describe(request)),
-            Request::DeleteGroups(request) => self.delete_groups(now, id, request, fx),
-            Request::OffsetDelete(request) => self.delete_offsets(now, id, client, request, topics, fx),
+            Request::DeleteGroups(request) => self.delete_groups(at, id, request, fx),
+            Request::OffsetDelete(request) => self.delete_offsets(at, id, client, request, topics, fx),
+            Request::ConsumerGroupHeartbeat(request) => self.consumer_heartbeat(at, id, client, request, fx),
+            Request::ConsumerGroupDescribe(request) => self.describe_consumer_groups(at, id, request, fx),
             other => unreachable!("{} is not handled by the group coordinator", other.api().name()),
         }
     }
 
     /// As [`GroupCoordinator::handle`], for a JoinGroup of any version.
-    pub(crate) fn join(&mut self, now: Time, join: Join<'_>, fx: &mut GroupEffects) {
+    pub(crate) fn join(&mut self, at: At<'_>, join: Join<'_>, fx: &mut GroupEffects) {
         let request = join.request;
         let timeouts = self.config.min_session_timeout_ms..=self.config.max_session_timeout_ms;
         let checked = not_empty(&request.group_id).and_then(|()| {
@@ -180,26 +202,26 @@ impl GroupCoordinator {
         if let Err(error) = checked {
             return fx.effects.respond(join.id, classic::join_error(&request.member_id, error));
         }
-        if let Err(error) = self.with_shard(now, &request.group_id, fx, |shard, cx| shard.join(&join, cx)) {
+        if let Err(error) = self.with_shard(at, &request.group_id, fx, |shard, cx| shard.join(&join, cx)) {
             fx.effects.respond(join.id, classic::join_error("", error));
         }
     }
 
-    fn sync(&mut self, now: Time, id: RequestId, request: &m::SyncGroupRequest, fx: &mut GroupEffects) {
+    fn sync(&mut self, at: At<'_>, id: RequestId, request: &m::SyncGroupRequest, fx: &mut GroupEffects) {
         let named = request.protocol_type.is_some() && request.protocol_name.is_some();
         let checked =
             if named { not_empty(&request.group_id) } else { Err(ErrorCode::InconsistentGroupProtocol) };
         let handled = checked.and_then(|()| {
-            self.with_shard(now, &request.group_id, fx, |shard, cx| shard.sync(id, request, cx))
+            self.with_shard(at, &request.group_id, fx, |shard, cx| shard.sync(id, request, cx))
         });
         if let Err(error) = handled {
             fx.effects.respond(id, classic::sync_error(error));
         }
     }
 
-    fn heartbeat(&mut self, now: Time, id: RequestId, request: &m::HeartbeatRequest, fx: &mut GroupEffects) {
+    fn heartbeat(&mut self, at: At<'_>, id: RequestId, request: &m::HeartbeatRequest, fx: &mut GroupEffects) {
         let handled = not_empty(&request.group_id).and_then(|()| {
-            self.with_shard(now, &request.group_id, fx, |shard, cx| shard.heartbeat(id, request, cx))
+            self.with_shard(at, &request.group_id, fx, |shard, cx| shard.heartbeat(id, request, cx))
         });
         if let Err(error) = handled {
             // While it loads the coordinator cannot know better, and the members are to stay.
@@ -210,14 +232,14 @@ impl GroupCoordinator {
 
     fn leave(
         &mut self,
-        now: Time,
+        at: At<'_>,
         id: RequestId,
         client: &ClientName,
         request: &m::LeaveGroupRequest,
         fx: &mut GroupEffects,
     ) {
         let handled = not_empty(&request.group_id).and_then(|()| {
-            self.with_shard(now, &request.group_id, fx, |shard, cx| shard.leave(id, client, request, cx))
+            self.with_shard(at, &request.group_id, fx, |shard, cx| shard.leave(id, client, request, cx))
         });
         if let Err(error) = handled {
             fx.effects.respond(id, m::LeaveGroupResponse::default().with_error_code(error.code()));
@@ -226,7 +248,7 @@ impl GroupCoordinator {
 
     fn commit(
         &mut self,
-        now: Time,
+        at: At<'_>,
         id: RequestId,
         client: &ClientName,
         request: &m::OffsetCommitRequest,
@@ -241,32 +263,89 @@ impl GroupCoordinator {
             fx.effects.event(Event::CommitRefused { group, error, client });
             return fx.effects.respond(id, commit.refused(error));
         }
-        let handled = self.with_shard(now, &request.group_id, fx, |shard, cx| {
+        let handled = self.with_shard(at, &request.group_id, fx, |shard, cx| {
             shard.commit(id, client, request, commit, cx);
         });
         assert!(handled.is_ok(), "the shard was active a moment ago");
     }
 
-    fn fetch(&mut self, now: Time, id: RequestId, request: &m::OffsetFetchRequest, fx: &mut GroupEffects) {
+    fn fetch(&mut self, at: At<'_>, id: RequestId, request: &m::OffsetFetchRequest, fx: &mut GroupEffects) {
         if request.groups.is_empty() {
             return fx.effects.respond(id, m::OffsetFetchResponse::default());
         }
         self.gathered.insert(id, vec![None; request.groups.len()]);
         for (group, index) in request.groups.iter().zip(0..) {
-            let handled = self.with_shard(now, &group.group_id, fx, |shard, cx| {
+            let handled = self.with_shard(at, &group.group_id, fx, |shard, cx| {
                 shard.fetch(id, index, group, request.require_stable, cx);
             });
             if let Err(error) = handled {
                 let partition = self.partition_for(&GroupId::new(&group.group_id));
                 let refused = offsets::fetch_error(&group.group_id, error);
-                self.context(now, partition, fx).1.gather(id, index, Part::Fetched(refused));
+                self.context(at, partition, fx).1.gather(id, index, Part::Fetched(refused));
             }
         }
     }
 
+    fn consumer_heartbeat(
+        &mut self,
+        at: At<'_>,
+        id: RequestId,
+        client: &ClientName,
+        request: &m::ConsumerGroupHeartbeatRequest,
+        fx: &mut GroupEffects,
+    ) {
+        if let Err(refusal) = check_request(request, &self.config.consumer) {
+            return fx.effects.respond(id, refusal.to_heartbeat());
+        }
+        let handled = self.with_shard(at, &request.group_id, fx, |shard, cx| {
+            shard.consumer_heartbeat(id, client, request, cx);
+        });
+        if let Err(error) = handled {
+            let response = m::ConsumerGroupHeartbeatResponse::default().with_error_code(error.code());
+            fx.effects.respond(id, response);
+        }
+    }
+
+    /// What is safe of each group is told at once.
+    fn describe_consumer_groups(
+        &mut self,
+        at: At<'_>,
+        id: RequestId,
+        request: &m::ConsumerGroupDescribeRequest,
+        fx: &mut GroupEffects,
+    ) {
+        let described = |group: &m::GroupId| match self.shard_state(group) {
+            Ok(partition) => {
+                let default = self.config.consumer.assignors[0];
+                self.shards[&partition].describe_consumer_group(group, default, at.image)
+            }
+            Err(error) => {
+                DescribedGroup::default().with_group_id(group.clone()).with_error_code(error.code())
+            }
+        };
+        let groups = request.group_ids.iter().map(described).collect();
+        fx.effects.respond(id, m::ConsumerGroupDescribeResponse::default().with_groups(groups));
+    }
+
+    /// The broker's settings changed; those of classic groups count from its start.
+    pub fn reconfigure(&mut self, consumer: ConsumerGroupConfig) {
+        self.config.consumer = consumer;
+    }
+
+    /// Topics were created, changed or deleted by the metadata log up to `offset`: groups that subscribe to them look at
+    /// them again with the next heartbeat (R-CG8-7).
+    pub fn on_topics_changed(&mut self, topics: &BTreeSet<Topic>, created: bool, offset: Offset) {
+        if created {
+            self.topics_created_at = offset;
+        }
+        for shard in self.shards.values_mut().filter(|shard| shard.reads_any_of(topics)) {
+            Rc::make_mut(shard).on_topics_changed(topics);
+        }
+    }
+
     /// A timer that was set has run out.
-    pub fn on_timer(&mut self, now: Time, timer: &GroupTimer, fx: &mut GroupEffects) {
-        self.if_led(now, timer.partition(), fx, |shard, cx| shard.on_timer(timer, cx));
+    pub fn on_timer(&mut self, at: At<'_>, timer: &GroupTimer, fx: &mut GroupEffects) {
+        self.if_led(at, timer.partition(), fx, |shard, cx| shard.on_timer(timer, cx));
     }
 
     /// The broker leads `partition` from now on. True: the broker is to read its log and call
@@ -291,7 +370,7 @@ impl GroupCoordinator {
     /// A record that cannot be read: the partition is not coordinated then (NOT_COORDINATOR).
     pub fn on_loaded(
         &mut self,
-        now: Time,
+        at: At<'_>,
         partition: i32,
         records: impl Iterator<Item = LogRecord>,
         log_end: Offset,
@@ -299,7 +378,7 @@ impl GroupCoordinator {
         fx: &mut GroupEffects,
     ) -> Result<(), WireError> {
         let mut result = Ok(());
-        self.if_led(now, partition, fx, |shard, cx| {
+        self.if_led(at, partition, fx, |shard, cx| {
             if shard.loading {
                 shard.on_high_watermark(high_watermark, cx);
                 result = shard.on_loaded(records, log_end, cx);
@@ -312,57 +391,57 @@ impl GroupCoordinator {
     }
 
     /// The broker does not lead `partition` any more.
-    pub fn on_resigned(&mut self, now: Time, partition: i32, fx: &mut GroupEffects) {
+    pub fn on_resigned(&mut self, at: At<'_>, partition: i32, fx: &mut GroupEffects) {
         if let Some(shard) = self.shards.remove(&partition) {
-            Rc::unwrap_or_clone(shard).on_resigned(&mut self.context(now, partition, fx).1);
+            Rc::unwrap_or_clone(shard).on_resigned(&mut self.context(at, partition, fx).1);
         }
     }
 
     /// An append was taken into the log; its last record is at `last_offset`.
     pub fn on_appended(
         &mut self,
-        now: Time,
+        at: At<'_>,
         partition: i32,
         token: u64,
         last_offset: Offset,
         fx: &mut GroupEffects,
     ) {
-        self.if_led(now, partition, fx, |shard, cx| shard.on_appended(token, last_offset, cx));
+        self.if_led(at, partition, fx, |shard, cx| shard.on_appended(token, last_offset, cx));
     }
 
     /// An append was refused by the log with `error`, which clients are told as in R-GRP-3.
     pub fn on_append_failed(
         &mut self,
-        now: Time,
+        at: At<'_>,
         partition: i32,
         token: u64,
         error: ErrorCode,
         fx: &mut GroupEffects,
     ) {
-        self.if_led(now, partition, fx, |shard, cx| shard.on_append_failed(token, error, cx));
+        self.if_led(at, partition, fx, |shard, cx| shard.on_append_failed(token, error, cx));
     }
 
     /// The high watermark of `partition` is `high_watermark` now.
     pub fn on_high_watermark(
         &mut self,
-        now: Time,
+        at: At<'_>,
         partition: i32,
         high_watermark: Offset,
         fx: &mut GroupEffects,
     ) {
-        self.if_led(now, partition, fx, |shard, cx| shard.on_high_watermark(high_watermark, cx));
+        self.if_led(at, partition, fx, |shard, cx| shard.on_high_watermark(high_watermark, cx));
     }
 
     /// Topics are gone from the metadata: what groups committed for them goes too (R-PLACE-9).
     pub fn on_topics_deleted(
         &mut self,
-        now: Time,
+        at: At<'_>,
         deleted: &BTreeMap<TopicId, Topic>,
         fx: &mut GroupEffects,
     ) {
         let partitions: Vec<i32> = self.shards.keys().copied().collect();
         for partition in partitions {
-            self.if_led(now, partition, fx, |shard, cx| {
+            self.if_led(at, partition, fx, |shard, cx| {
                 if !shard.loading {
                     shard.on_topics_deleted(deleted, cx);
                 }
@@ -382,36 +461,49 @@ impl GroupCoordinator {
     /// Works at the shard of `group`, which must be led here and loaded.
     fn with_shard(
         &mut self,
-        now: Time,
+        at: At<'_>,
         group: &m::GroupId,
         fx: &mut GroupEffects,
         work: impl FnOnce(&mut Shard, &mut Context<'_>),
     ) -> Result<(), ErrorCode> {
         let partition = self.shard_state(group)?;
-        self.if_led(now, partition, fx, work);
+        self.if_led(at, partition, fx, work);
         Ok(())
     }
 
     fn if_led(
         &mut self,
-        now: Time,
+        at: At<'_>,
         partition: i32,
         fx: &mut GroupEffects,
         work: impl FnOnce(&mut Shard, &mut Context<'_>),
     ) {
-        if let (Some(shard), mut cx) = self.context(now, partition, fx) {
+        if let (Some(shard), mut cx) = self.context(at, partition, fx) {
             work(Rc::make_mut(shard), &mut cx);
         }
     }
 
     fn context<'a>(
         &'a mut self,
-        now: Time,
+        at: At<'a>,
         partition: i32,
         fx: &'a mut GroupEffects,
     ) -> (Option<&'a mut Rc<Shard>>, Context<'a>) {
-        let GroupCoordinator { broker, config, ids, shards, gathered } = self;
-        (shards.get_mut(&partition), Context { now, broker: *broker, partition, config, ids, gathered, fx })
+        let GroupCoordinator { broker, config, ids, shards, topics_created_at, gathered } = self;
+        (
+            shards.get_mut(&partition),
+            Context {
+                now: at.now,
+                image: at.image,
+                topics_created_at: *topics_created_at,
+                broker: *broker,
+                partition,
+                config,
+                ids,
+                gathered,
+                fx,
+            },
+        )
     }
 }
 

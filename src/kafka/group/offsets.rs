@@ -19,12 +19,11 @@ use kafka_protocol::messages::offset_fetch_response::{
 use kafka_protocol::protocol::StrBytes;
 
 use super::classic::ClassicGroup;
-use super::config::GroupConfig;
 use super::context::Context;
+use super::modern::consumer::CommitScope;
 use crate::kafka::event::{Event, GroupState};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::{CoordinatorRecord, OffsetCommitValue, RecordKey};
-use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, GroupId, LeaderEpoch, Offset, Topic, TopicId, TopicPartition};
 
 /// One group's offsets by partition.
@@ -159,20 +158,25 @@ impl Commit {
         self.response
     }
 
-    /// The offsets to set; one whose metadata is too long is refused alone (R-GRP-38).
+    /// The offsets to set; one whose metadata is too long, or that is another's by now, is refused alone (R-GRP-38,
+    /// R-CG8-19).
     pub fn take_changes(
         &mut self,
         group: &GroupId,
         client: &ClientName,
-        config: &GroupConfig,
-        now: Time,
+        scope: &CommitScope,
+        cx: &Context<'_>,
     ) -> Vec<OffsetChange> {
         let mut changes = Vec::new();
         for (tp, topic_id, partition) in std::mem::take(&mut self.partitions) {
             let metadata = partition.committed_metadata.as_deref().unwrap_or_default();
             // Java's length(): UTF-16 code units, whatever the setting's name says.
-            if metadata.encode_utf16().count() as i64 > i64::from(config.offset_metadata_max_bytes) {
+            if metadata.encode_utf16().count() as i64 > i64::from(cx.config.offset_metadata_max_bytes) {
                 self.answer(&tp, ErrorCode::OffsetMetadataTooLarge);
+                continue;
+            }
+            if let Err(error) = scope.check(&(topic_id, tp.partition)) {
+                self.answer(&tp, error);
                 continue;
             }
             self.answer(&tp, ErrorCode::None);
@@ -180,7 +184,7 @@ impl Commit {
                 offset: Offset(partition.committed_offset),
                 leader_epoch: LeaderEpoch(partition.committed_leader_epoch),
                 metadata: metadata.to_string(),
-                commit_timestamp_ms: now.wall_ms(),
+                commit_timestamp_ms: cx.now.wall_ms(),
                 expire_timestamp_ms: None,
                 topic_id: Some(topic_id),
             };

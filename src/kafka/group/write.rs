@@ -8,11 +8,14 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use kafka_protocol::messages as m;
 use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
 use kafka_protocol::messages::offset_fetch_response::OffsetFetchResponseGroup;
 
-use super::classic::{ClassicGroup, Member};
+use super::classic::Member;
+use super::modern::consumer::ConsumerGroup;
 use super::offsets::OffsetChange;
+use super::shard::Group;
 use crate::kafka::effects::RequestId;
 use crate::kafka::protocol::coordinator_records::CoordinatorRecord;
 use crate::kafka::protocol::{ErrorCode, Response};
@@ -31,7 +34,16 @@ pub(super) struct Write {
 pub(super) struct Applied {
     pub changes: Vec<OffsetChange>,
     pub created: Option<GroupId>,
-    pub removed: Vec<Rc<ClassicGroup>>,
+    pub removed: Vec<(GroupId, Group)>,
+    pub consumer: Option<ConsumerChange>,
+}
+
+/// A consumer group before and after its records.
+#[derive(Clone, Debug)]
+pub(super) struct ConsumerChange {
+    pub id: GroupId,
+    pub before: Option<Group>,
+    pub after: Rc<ConsumerGroup>,
 }
 
 impl Write {
@@ -103,6 +115,9 @@ pub(super) fn refused(response: Response, error: ErrorCode) -> Response {
         Response::Heartbeat(body) => body.with_error_code(code).into(),
         Response::OffsetDelete(body) => body.with_error_code(code).with_topics(Vec::new()).into(),
         Response::LeaveGroup(body) => body.with_error_code(code).with_members(Vec::new()).into(),
+        Response::ConsumerGroupHeartbeat(_) => {
+            m::ConsumerGroupHeartbeatResponse::default().with_error_code(code).into()
+        }
         Response::OffsetCommit(mut body) => {
             let partitions = body.topics.iter_mut().flat_map(|topic| &mut topic.partitions);
             partitions.filter(|partition| partition.error_code == 0).for_each(|p| p.error_code = code);

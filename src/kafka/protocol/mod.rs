@@ -140,6 +140,8 @@ apis! {
     BrokerRegistration = 62, version 4: BrokerRegistrationRequest -> BrokerRegistrationResponse;
     BrokerHeartbeat = 63, version 1: BrokerHeartbeatRequest -> BrokerHeartbeatResponse;
     AllocateProducerIds = 67, version 0: AllocateProducerIdsRequest -> AllocateProducerIdsResponse;
+    ConsumerGroupHeartbeat = 68, version 1: ConsumerGroupHeartbeatRequest -> ConsumerGroupHeartbeatResponse;
+    ConsumerGroupDescribe = 69, version 1: ConsumerGroupDescribeRequest -> ConsumerGroupDescribeResponse;
     ShareFetch = 78, version 2: ShareFetchRequest -> ShareFetchResponse;
     ShareAcknowledge = 79, version 2: ShareAcknowledgeRequest -> ShareAcknowledgeResponse;
     InitializeShareGroupState = 83, version 0: InitializeShareGroupStateRequest -> InitializeShareGroupStateResponse;

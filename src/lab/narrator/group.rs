@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Sentence, Subject, Tone};
-use crate::kafka::event::{Event, GroupState, MemberRemoval, RebalanceReason, RevokeReason};
+use crate::kafka::event::{
+    ConsumerGroupState, Event, GroupState, MemberRemoval, RebalanceReason, RevokeReason,
+};
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, ClientName, Generation, GroupId, TopicPartition};
+use crate::kafka::types::{BrokerId, ClientName, Generation, GroupEpoch, GroupId, TopicPartition};
 use crate::lab::words::{count, duration, list};
 
 #[derive(Clone, Debug, Default)]
@@ -189,11 +191,31 @@ fn coordinator(time: Time, event: &Event) -> Option<Sentence> {
                 .rules(&["R-GRP-12"])
         }
         Event::AssignmentStored { group, generation, plan } => {
-            let plan: Vec<String> =
-                plan.iter().map(|(client, owned)| format!("{client} {}", list(owned))).collect();
-            about(time, Tone::Good, group, format!("{group}: generation {generation}: {}", plan.join("; ")))
+            about(time, Tone::Good, group, format!("{group}: generation {generation}: {}", plan_text(plan)))
                 .detail("The group's leader made this plan; the coordinator stored it and is Stable.")
                 .rules(&["R-GRP-18"])
+        }
+        Event::ConsumerGroupStateChanged { group, to, epoch, .. } => {
+            return consumer_state(time, group, *to, *epoch);
+        }
+        Event::TargetAssigned { group, epoch, plan } => {
+            let title = format!("{group}: target of epoch {epoch}: {}", plan_text(plan));
+            about(time, Tone::Info, group, title)
+                .detail("The coordinator made this plan; each member goes there by its own heartbeats.")
+                .rules(&["R-CG8-8"])
+        }
+        Event::RevocationAsked { group, client, epoch, partitions } => {
+            let title = format!("{group}: {client} is to give up {}", list(partitions));
+            about(time, Tone::Info, group, title)
+                .detail(format!("It stays in epoch {epoch} until it says that it did."))
+                .rules(&["R-CG8-11", "R-CG8-13"])
+        }
+        Event::MemberReconciled { group, client, epoch, given, waits } => {
+            let given = if given.is_empty() { String::new() } else { format!(" and gets {}", list(given)) };
+            let sentence =
+                about(time, Tone::Good, group, format!("{group}: {client} is in epoch {epoch}{given}"));
+            let waiting = "It waits for partitions that other members have not given up yet.";
+            if *waits { sentence.detail(waiting) } else { sentence }.rules(&["R-CG8-11", "R-CG8-12"])
         }
         Event::OffsetExpired { group, tp } => about(
             time,
@@ -215,6 +237,39 @@ fn coordinator(time: Time, event: &Event) -> Option<Sentence> {
         _ => return None,
     };
     Some(sentence)
+}
+
+fn plan_text(plan: &[(ClientName, Vec<TopicPartition>)]) -> String {
+    let plan: Vec<String> = plan.iter().map(|(client, owned)| format!("{client} {}", list(owned))).collect();
+    plan.join("; ")
+}
+
+fn consumer_state(
+    time: Time,
+    group: &GroupId,
+    to: ConsumerGroupState,
+    epoch: GroupEpoch,
+) -> Option<Sentence> {
+    let title = |what: &str| format!("{group}: {what}");
+    match to {
+        ConsumerGroupState::Empty => {
+            let sentence =
+                about(time, Tone::Info, group, title(&format!("the group is empty, epoch {epoch}")));
+            Some(sentence.detail("Its committed offsets stay.").rules(&["R-CG8-6"]))
+        }
+        ConsumerGroupState::Assigning => {
+            let title = title(&format!("epoch {epoch} needs another assignment"));
+            let sentence = about(time, Tone::Warn, group, title);
+            let detail = "It is computed with a heartbeat, once in group.consumer.assignment.interval.ms.";
+            Some(sentence.detail(detail).rules(&["R-CG8-7", "R-CG8-8"]))
+        }
+        ConsumerGroupState::Stable => {
+            let title = title(&format!("all members have what they are to have, epoch {epoch}"));
+            Some(about(time, Tone::Good, group, title).rules(&["R-CG8-6"]))
+        }
+        ConsumerGroupState::Dead => Some(about(time, Tone::Info, group, title("the group is gone"))),
+        ConsumerGroupState::Reconciling => None,
+    }
 }
 
 /// States that no other event tells.
@@ -250,6 +305,9 @@ fn removal(reason: MemberRemoval) -> (Tone, &'static str, &'static [&'static str
         }
         MemberRemoval::DidNotRejoin => {
             (Tone::Bad, "removed: it did not join again within the rebalance timeout", &["R-GRP-13"])
+        }
+        MemberRemoval::DidNotRevoke => {
+            (Tone::Bad, "removed: it did not give up partitions within its rebalance timeout", &["R-CG8-13"])
         }
         MemberRemoval::DidNotSync => (
             Tone::Bad,

@@ -176,6 +176,10 @@ impl Narrator {
             | Event::RebalanceStarted { .. }
             | Event::JoinExtended { .. }
             | Event::AssignmentStored { .. }
+            | Event::ConsumerGroupStateChanged { .. }
+            | Event::TargetAssigned { .. }
+            | Event::RevocationAsked { .. }
+            | Event::MemberReconciled { .. }
             | Event::OffsetExpired { .. }
             | Event::OffsetDeleted { .. }
             | Event::CommitRefused { .. }

@@ -100,7 +100,9 @@ fn kind(api: ApiKey) -> FlightKind {
         | ApiKey::ReadShareGroupState
         | ApiKey::WriteShareGroupState
         | ApiKey::DeleteShareGroupState
-        | ApiKey::ReadShareGroupStateSummary => FlightKind::Background,
+        | ApiKey::ReadShareGroupStateSummary
+        | ApiKey::ConsumerGroupHeartbeat
+        | ApiKey::ConsumerGroupDescribe => FlightKind::Background,
     }
 }
 

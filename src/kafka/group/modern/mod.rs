@@ -18,6 +18,9 @@ pub mod consumer;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use kafka_protocol::messages as m;
+use kafka_protocol::protocol::StrBytes;
+
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
@@ -146,6 +149,13 @@ pub struct Refusal {
 }
 
 impl Refusal {
+    /// As the answer to a ConsumerGroupHeartbeat.
+    pub(in crate::kafka::group) fn to_heartbeat(&self) -> m::ConsumerGroupHeartbeatResponse {
+        m::ConsumerGroupHeartbeatResponse::default()
+            .with_error_code(self.error.code())
+            .with_error_message(Some(StrBytes::from_string(self.message.clone())))
+    }
+
     pub fn new(error: ErrorCode, message: impl Into<String>) -> Refusal {
         Refusal { error, message: message.into() }
     }

@@ -16,30 +16,32 @@ use kafka_protocol::messages::offset_delete_response::{
 };
 use kafka_protocol::protocol::StrBytes;
 
-use super::Shard;
+use super::{Group, Shard};
 use crate::kafka::effects::RequestId;
 use crate::kafka::event::GroupState;
-use crate::kafka::group::classic::{CLIENT_HOST, ClassicGroup, Member};
+use crate::kafka::group::classic::{CLIENT_HOST, Member};
 use crate::kafka::group::context::Context;
 use crate::kafka::group::offsets::Author;
 use crate::kafka::group::write::{Applied, Then, Write};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{ClientName, GroupId, Topic, TopicPartition};
 
-/// What `GroupType` calls a group of this protocol.
-const CLASSIC: &str = "classic";
-
 impl Shard {
     /// A group as far as the log says for sure: not one whose first record is not safe yet, and still one whose
     /// tombstone is not.
-    fn safe_group(&self, id: &GroupId) -> Option<&ClassicGroup> {
+    fn safe_group(&self, id: &GroupId) -> Option<Group> {
+        if let Some(group) = self.committed_groups.get(id) {
+            return Some(Group::Consumer(group.clone()));
+        }
         let mut of_writes = self.waiting.iter().map(|waiting| &waiting.applied);
         let undecided = of_writes.find_map(|applied| {
-            let removed = applied.removed.iter().find(|group| group.id == *id);
+            let removed = applied.removed.iter().find(|(removed, _)| removed == id).map(|(_, group)| group);
+            let change = applied.consumer.as_ref().filter(|change| change.id == *id);
             let created = applied.created.as_ref() == Some(id);
-            (created || removed.is_some()).then_some(removed)
+            let before = removed.or(change.and_then(|change| change.before.as_ref()));
+            (created || change.is_some() || before.is_some()).then_some(before)
         });
-        undecided.unwrap_or_else(|| self.groups.get(id)).map(AsRef::as_ref)
+        undecided.unwrap_or_else(|| self.groups.get(id)).cloned()
     }
 
     /// The groups of these states and types; no filter lets all pass. Names are compared as if in lower case.
@@ -47,19 +49,21 @@ impl Shard {
         let passes = |filter: &[StrBytes], name: &str| {
             filter.is_empty() || filter.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(name))
         };
-        let removed = self.waiting.iter().flat_map(|waiting| &waiting.applied.removed).map(|group| &group.id);
-        let ids: BTreeSet<&GroupId> = self.groups.keys().chain(removed).collect();
-        let groups = ids.into_iter().filter_map(|id| self.safe_group(id));
-        let passing = groups.filter(|group| {
-            passes(&request.states_filter, group.state.name()) && passes(&request.types_filter, CLASSIC)
+        let removed = self.waiting.iter().flat_map(|waiting| &waiting.applied.removed).map(|(id, _)| id);
+        let ids: BTreeSet<&GroupId> =
+            self.groups.keys().chain(removed).chain(self.committed_groups.keys()).collect();
+        let groups = ids.into_iter().filter_map(|id| Some((id, self.safe_group(id)?)));
+        let passing = groups.filter(|(_, group)| {
+            passes(&request.states_filter, group.state_name())
+                && passes(&request.types_filter, group.type_name())
         });
         passing
-            .map(|group| {
+            .map(|(id, group)| {
                 ListedGroup::default()
-                    .with_group_id(m::GroupId(group.id.to_wire()))
-                    .with_protocol_type(group.protocol_type.clone().unwrap_or_default())
-                    .with_group_state(StrBytes::from_static_str(group.state.name()))
-                    .with_group_type(StrBytes::from_static_str(CLASSIC))
+                    .with_group_id(m::GroupId(id.to_wire()))
+                    .with_protocol_type(group.protocol_type())
+                    .with_group_state(StrBytes::from_static_str(group.state_name()))
+                    .with_group_type(StrBytes::from_static_str(group.type_name()))
             })
             .collect()
     }
@@ -67,11 +71,15 @@ impl Shard {
     /// A group with its members; what they subscribe to and own is told only of a stable one.
     pub(in crate::kafka::group) fn describe(&self, id: &GroupId) -> DescribedGroup {
         let described = DescribedGroup::default().with_group_id(m::GroupId(id.to_wire()));
-        let Some(group) = self.safe_group(id) else {
-            return described
-                .with_group_state(StrBytes::from_static_str(GroupState::Dead.name()))
-                .with_error_code(ErrorCode::GroupIdNotFound.code())
-                .with_error_message(Some(StrBytes::from_string(format!("Group {id} not found."))));
+        let group = match self.safe_group(id) {
+            Some(Group::Classic(group)) => group,
+            other => {
+                let what = if other.is_none() { "not found" } else { "is not a classic group" };
+                return described
+                    .with_group_state(StrBytes::from_static_str(GroupState::Dead.name()))
+                    .with_error_code(ErrorCode::GroupIdNotFound.code())
+                    .with_error_message(Some(StrBytes::from_string(format!("Group {id} {what}."))));
+            }
         };
         let protocol = group.protocol.clone().filter(|_| group.is(GroupState::Stable));
         let member = |member: &Member| described_member(member, protocol.as_deref());
@@ -92,9 +100,9 @@ impl Shard {
         let mut write = Write { records: Vec::new(), applied: Applied::default(), then: Then::Nothing };
         let mut results = Vec::new();
         for id in ids {
-            let error = match self.groups.get(id).map(|group| group.state) {
-                None | Some(GroupState::Dead) => ErrorCode::GroupIdNotFound,
-                Some(GroupState::Empty) => ErrorCode::None,
+            let error = match self.groups.get(id) {
+                None => ErrorCode::GroupIdNotFound,
+                Some(group) if group.is_empty() => ErrorCode::None,
                 Some(_) => ErrorCode::NonEmptyGroup,
             };
             if error == ErrorCode::None {
@@ -122,7 +130,7 @@ impl Shard {
         cx: &mut Context<'_>,
     ) {
         let group = match self.groups.get(id) {
-            Some(group) if group.is(GroupState::Empty) || group.is_of_consumers() => group.clone(),
+            Some(group) if group.is_empty() || group.is_of_consumers() => group.clone(),
             known => {
                 let error = known.map_or(ErrorCode::GroupIdNotFound, |_| ErrorCode::NonEmptyGroup);
                 return cx.respond(to, m::OffsetDeleteResponse::default().with_error_code(error.code()));

@@ -6,12 +6,10 @@
 //! **Invariant:** an offset of a topic that a member consumes never expires.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
-use super::Shard;
-use crate::kafka::event::{Event, GroupState};
+use super::{Group, Shard};
+use crate::kafka::event::{ConsumerGroupState, Event, GroupState};
 use crate::kafka::group::GroupTimer;
-use crate::kafka::group::classic::ClassicGroup;
 use crate::kafka::group::context::Context;
 use crate::kafka::group::offsets::{Author, OffsetChange};
 use crate::kafka::group::write::{Applied, Then, Write};
@@ -29,7 +27,7 @@ impl Shard {
         let mut write = Write { records: Vec::new(), applied: Applied::default(), then: Then::Nothing };
         let ids: Vec<GroupId> = self.groups.keys().cloned().collect();
         for id in ids {
-            if self.expire_offsets(&id, &mut write, cx) && self.groups[&id].is(GroupState::Empty) {
+            if self.expire_offsets(&id, &mut write, cx) && self.groups[&id].is_empty() {
                 self.delete(&id, &mut write, cx);
             }
         }
@@ -85,27 +83,51 @@ impl Shard {
 
     pub(super) fn delete(&mut self, id: &GroupId, write: &mut Write, cx: &mut Context<'_>) {
         let Some(group) = self.groups.remove(id) else { return };
-        let key = RecordKey::GroupMetadata(id.clone()).encode();
-        write.records.push(CoordinatorRecord { key, value: None });
-        cx.event(Event::GroupStateChanged {
-            group: id.clone(),
-            from: group.state,
-            to: GroupState::Dead,
-            generation: group.generation,
-        });
-        write.applied.removed.push(group);
+        match &group {
+            Group::Classic(group) => {
+                write.records.push(classic_tombstone(id));
+                cx.event(Event::GroupStateChanged {
+                    group: id.clone(),
+                    from: group.state,
+                    to: GroupState::Dead,
+                    generation: group.generation,
+                });
+            }
+            Group::Consumer(group) => {
+                write.records.extend(group.tombstones());
+                cx.event(Event::ConsumerGroupStateChanged {
+                    group: id.clone(),
+                    from: group.state(),
+                    to: ConsumerGroupState::Dead,
+                    epoch: group.base.epoch,
+                });
+            }
+        }
+        write.applied.removed.push((id.clone(), group));
     }
+}
+
+/// The tombstone of a classic group.
+pub(super) fn classic_tombstone(id: &GroupId) -> CoordinatorRecord {
+    CoordinatorRecord { key: RecordKey::GroupMetadata(id.clone()).encode(), value: None }
 }
 
 /// Without members the time since the group became Empty counts, and for a group that never had any, the time since the
 /// commit; with members, only topics that none of them consumes are forgotten, and only in a stable group.
 fn is_expired(
-    group: &Rc<ClassicGroup>,
+    group: &Group,
     tp: &TopicPartition,
     value: &OffsetCommitValue,
     retention_ms: i64,
     now_ms: i64,
 ) -> bool {
+    let group = match group {
+        Group::Classic(group) => group,
+        Group::Consumer(group) => {
+            return !group.subscribed_topics().contains(&tp.topic)
+                && now_ms - value.commit_timestamp_ms >= retention_ms;
+        }
+    };
     let since_ms = match group.state {
         GroupState::Empty if group.protocol_type.is_some() => {
             group.state_since_ms.unwrap_or(value.commit_timestamp_ms)

@@ -6,7 +6,8 @@
 
 use std::rc::Rc;
 
-use super::{LogRecord, Shard, Waiting};
+use super::consumer::end_timers;
+use super::{Group, LogRecord, Shard, Waiting};
 use crate::kafka::event::{Event, RebalanceReason};
 use crate::kafka::group::GroupTimer;
 use crate::kafka::group::classic::{ClassicGroup, join_error, sync_error};
@@ -15,7 +16,9 @@ use crate::kafka::group::offsets::{Author, OffsetChange};
 use crate::kafka::group::write::{Applied, Then};
 use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::protocol::coordinator_records::{GroupMetadataValue, OffsetCommitValue, RecordKey};
+use crate::kafka::protocol::coordinator_records::{
+    ConsumerRecord, GroupMetadataValue, OffsetCommitValue, RecordKey,
+};
 use crate::kafka::protocol::wire::WireError;
 use crate::kafka::types::{GroupId, MemberId, Offset};
 
@@ -28,9 +31,19 @@ impl Shard {
         cx: &mut Context<'_>,
     ) -> Result<(), WireError> {
         let mut count = 0;
+        let mut safe = true;
         for record in records {
             count += 1;
+            if safe && record.offset >= self.high_watermark {
+                safe = false;
+                self.committed_groups = self.newest_consumer_groups();
+            }
             self.replay(record, cx)?;
+        }
+        if safe {
+            self.committed_groups = self.newest_consumer_groups();
+        } else {
+            self.commit_consumer_groups_later(log_end);
         }
         self.log_end = log_end;
         self.loading = false;
@@ -42,6 +55,7 @@ impl Shard {
             groups: ids.clone(),
         });
         for id in &ids {
+            self.expect_consumer_group(id, cx);
             let Some(group) = self.group_mut(id) else { continue };
             for member in group.members.keys().cloned().collect::<Vec<_>>() {
                 group.renew_session(&member, cx);
@@ -63,12 +77,12 @@ impl Shard {
             RecordKey::GroupMetadata(id) => match record.value {
                 Some(value) => {
                     let group = ClassicGroup::from_record(id.clone(), GroupMetadataValue::decode(&value)?);
-                    let known = self.groups.insert(id.clone(), Rc::new(group)).is_some();
+                    let known = self.groups.insert(id.clone(), Group::Classic(Rc::new(group))).is_some();
                     let created = (!known).then_some(id);
                     self.replayed(record.offset, Applied { created, ..Applied::default() });
                 }
                 None => {
-                    let removed = self.groups.remove(&id).into_iter().collect();
+                    let removed = self.groups.remove(&id).map(|group| (id, group)).into_iter().collect();
                     self.replayed(record.offset, Applied { removed, ..Applied::default() });
                 }
             },
@@ -82,7 +96,8 @@ impl Shard {
                 let creates = value.is_some() && !self.groups.contains_key(&id);
                 let created = creates.then(|| id.clone());
                 if creates {
-                    self.groups.insert(id.clone(), Rc::new(ClassicGroup::new(id.clone(), cx.now)));
+                    let group = Rc::new(ClassicGroup::new(id.clone(), cx.now));
+                    self.groups.insert(id.clone(), Group::Classic(group));
                 }
                 self.newest.set(&id, &tp, value.clone());
                 let change = OffsetChange { group: id, tp, before: None, after: value, author: Author::Log };
@@ -91,7 +106,11 @@ impl Shard {
                     Applied { changes: vec![change], created, ..Applied::default() },
                 );
             }
-            RecordKey::Consumer(..) | RecordKey::Other(_) => {}
+            RecordKey::Consumer(id, key) => {
+                let value = record.value.as_deref();
+                self.replay_consumer(id, &ConsumerRecord::decode(key, value)?, value.is_some());
+            }
+            RecordKey::Other(_) => {}
         }
         Ok(())
     }
@@ -114,6 +133,13 @@ impl Shard {
             self.finish(then, Err(ErrorCode::NotCoordinator), cx);
         }
         for group in std::mem::take(&mut self.groups).into_values() {
+            let group = match group {
+                Group::Classic(group) => group,
+                Group::Consumer(group) => {
+                    end_timers(&group, cx);
+                    continue;
+                }
+            };
             for (id, member) in &group.members {
                 if let Some(to) = member.parked_join {
                     cx.respond(to, join_error(id.as_str(), ErrorCode::NotCoordinator));

@@ -5,6 +5,8 @@
 //! **Invariant:** waiting answers are given in log order, and none before everything written earlier is below the high
 //! watermark.
 
+mod group;
+mod consumer;
 mod load;
 mod expiry;
 mod admin;
@@ -18,13 +20,16 @@ use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
 
 use super::classic::{ClassicGroup, Join, join_error, leave_result, sync_error};
 use super::context::{Context, Part};
+use super::modern::consumer::{CommitScope, ConsumerGroup};
 use super::offsets::{self, Author, Commit, GroupOffsets, OffsetChange, Offsets};
-use super::write::{Applied, Then, Write, coordinator_error, offset_fetch_error, refused};
+use super::write::{Applied, ConsumerChange, Then, Write, coordinator_error, offset_fetch_error, refused};
 use super::{Append, GroupTimer};
 use crate::kafka::effects::RequestId;
 use crate::kafka::event::{Event, GroupState};
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::types::{ClientName, GroupId, LeaderEpoch, MemberId, Offset};
+use crate::kafka::types::{ClientName, GroupEpoch, GroupId, LeaderEpoch, MemberId, Offset};
+
+pub use group::Group;
 
 pub(super) use admin::split_existing;
 
@@ -51,7 +56,9 @@ pub struct Shard {
     pub leader_epoch: LeaderEpoch,
     /// The log is still being replayed; requests are answered COORDINATOR_LOAD_IN_PROGRESS.
     pub loading: bool,
-    groups: BTreeMap<GroupId, Rc<ClassicGroup>>,
+    groups: BTreeMap<GroupId, Group>,
+    /// Those of the newer protocol, without what is not below the high watermark.
+    committed_groups: BTreeMap<GroupId, Rc<ConsumerGroup>>,
     /// With what is written but not yet below the high watermark.
     newest: Offsets,
     /// Without it.
@@ -68,6 +75,7 @@ impl Shard {
             leader_epoch,
             loading: true,
             groups: BTreeMap::new(),
+            committed_groups: BTreeMap::new(),
             newest: Offsets::default(),
             committed: Offsets::default(),
             log_end: Offset::ZERO,
@@ -77,12 +85,14 @@ impl Shard {
         }
     }
 
+    /// The classic groups.
     pub fn groups(&self) -> impl Iterator<Item = &Rc<ClassicGroup>> {
-        self.groups.values()
+        self.groups.values().filter_map(Group::classic)
     }
 
+    /// A classic group.
     pub fn group(&self, id: &GroupId) -> Option<&Rc<ClassicGroup>> {
-        self.groups.get(id)
+        self.groups.get(id)?.classic()
     }
 
     /// A group's offsets below the high watermark.
@@ -101,27 +111,40 @@ impl Shard {
     }
 
     fn group_mut(&mut self, id: &GroupId) -> Option<&mut ClassicGroup> {
-        self.groups.get_mut(id).map(Rc::make_mut)
+        match self.groups.get_mut(id)? {
+            Group::Classic(group) => Some(Rc::make_mut(group)),
+            Group::Consumer(_) => None,
+        }
     }
 
     // Requests.
 
     pub(super) fn join(&mut self, join: &Join<'_>, cx: &mut Context<'_>) {
         let id = GroupId::new(&join.request.group_id);
-        let created = !self.groups.contains_key(&id);
+        let consumer = self.groups.get(&id).and_then(Group::consumer);
+        if consumer.is_some_and(|group| !group.base.members.is_empty()) {
+            return cx.respond(join.id, join_error("", ErrorCode::InconsistentGroupProtocol));
+        }
+        let created = self.group(&id).is_none();
         if created && !join.request.member_id.is_empty() {
             cx.respond(join.id, join_error(&join.request.member_id, ErrorCode::UnknownMemberId));
             return;
         }
-        let group =
-            self.groups.entry(id.clone()).or_insert_with(|| Rc::new(ClassicGroup::new(id.clone(), cx.now)));
+        // An empty group of the newer protocol makes way.
+        let tombstones = consumer.map(|group| group.tombstones()).unwrap_or_default();
+        let removed = if created { self.groups.remove(&id) } else { None };
+        let removed = removed.map(|group| (id.clone(), group)).into_iter().collect();
+        let group = Rc::new(ClassicGroup::new(id.clone(), cx.now));
+        let group = self.groups.entry(id.clone()).or_insert(Group::Classic(group));
+        let Group::Classic(group) = group else { unreachable!("{id} is no group of the newer protocol") };
         let group = Rc::make_mut(group);
         let empty = created.then(|| group.to_record(&Default::default()));
         let write = group.join(join, cx);
         let write = write.or_else(|| empty.map(|record| Write::new(record, Then::Nothing)));
         self.submit(
             write.map(|write| Write {
-                applied: Applied { created: created.then_some(id), ..Applied::default() },
+                records: tombstones.into_iter().chain(write.records).collect(),
+                applied: Applied { created: created.then_some(id), removed, ..Applied::default() },
                 ..write
             }),
             cx,
@@ -178,12 +201,14 @@ impl Shard {
     ) {
         let group = GroupId::new(&request.group_id);
         let created = !self.groups.contains_key(&group);
-        if let Err(error) = self.admit_commit(&group, request, cx) {
-            cx.event(Event::CommitRefused { group, error, client: client.clone() });
-            cx.respond(id, commit.refused(error));
-            return;
-        }
-        let mut changes = commit.take_changes(&group, client, cx.config, cx.now);
+        let scope = match self.admit_commit(&group, request, cx) {
+            Ok(scope) => scope,
+            Err(error) => {
+                cx.event(Event::CommitRefused { group, error, client: client.clone() });
+                return cx.respond(id, commit.refused(error));
+            }
+        };
+        let mut changes = commit.take_changes(&group, client, &scope, cx);
         for change in &mut changes {
             change.before = self.newest.set(&change.group, &change.tp, change.after.clone());
         }
@@ -199,19 +224,24 @@ impl Shard {
         id: &GroupId,
         request: &m::OffsetCommitRequest,
         cx: &mut Context<'_>,
-    ) -> Result<(), ErrorCode> {
+    ) -> Result<CommitScope, ErrorCode> {
+        if let Some(group) = self.consumer_group(id) {
+            let epoch = GroupEpoch(request.generation_id_or_member_epoch);
+            return group.validate_commit(&MemberId::new(&request.member_id), epoch);
+        }
         let Some(group) = self.group_mut(id) else {
             if request.generation_id_or_member_epoch >= 0 {
                 return Err(ErrorCode::GroupIdNotFound);
             }
-            self.groups.insert(id.clone(), Rc::new(ClassicGroup::new(id.clone(), cx.now)));
-            return Ok(());
+            let group = Rc::new(ClassicGroup::new(id.clone(), cx.now));
+            self.groups.insert(id.clone(), Group::Classic(group));
+            return Ok(CommitScope::Anything);
         };
         group.validate_commit(request)?;
         if matches!(group.state, GroupState::Stable | GroupState::PreparingRebalance) {
             group.renew_session(&MemberId::new(&request.member_id), cx);
         }
-        Ok(())
+        Ok(CommitScope::Anything)
     }
 
     /// With `stable` the newest offsets, as soon as they are safe; otherwise those that are safe now (R-GRP-39).
@@ -224,6 +254,14 @@ impl Shard {
         cx: &mut Context<'_>,
     ) {
         let id = GroupId::new(&request.group_id);
+        let safe = self.committed_groups.get(&id).filter(|_| !stable);
+        if let Some(group) = safe.or(self.consumer_group(&id).filter(|_| stable)) {
+            let member = request.member_id.as_deref().map(MemberId::new);
+            if let Err(error) = group.validate_fetch(member.as_ref(), GroupEpoch(request.member_epoch)) {
+                let refused = offsets::fetch_error(&request.group_id, error);
+                return cx.gather(to, index, Part::Fetched(refused));
+            }
+        }
         if stable {
             let group = offsets::read(self.newest.of(&id), request);
             self.after_writes(Then::Fetched { to, index, group }, cx);
@@ -237,6 +275,13 @@ impl Shard {
 
     pub(super) fn on_timer(&mut self, timer: &GroupTimer, cx: &mut Context<'_>) {
         let write = match timer {
+            GroupTimer::Session { group, member, .. } if self.consumer_group(group).is_some() => {
+                return self.on_consumer_session_timer(group, member, cx);
+            }
+            GroupTimer::Rebalance { group, member, .. } => {
+                return self.on_consumer_rebalance_timer(group, member, cx);
+            }
+            GroupTimer::Regex { group, .. } => return self.on_regex_timer(group, cx),
             GroupTimer::Session { group, member, .. } => {
                 self.group_mut(group).and_then(|group| group.on_session_timer(member, cx))
             }
@@ -312,15 +357,17 @@ impl Shard {
         for change in failed.applied.changes.into_iter().rev() {
             self.newest.set(&change.group, &change.tp, change.before);
         }
-        if let Some(mut group) = failed.applied.created.and_then(|id| self.groups.remove(&id)) {
+        if let Some(Group::Classic(mut group)) = failed.applied.created.and_then(|id| self.groups.remove(&id))
+        {
             for member in Rc::make_mut(&mut group).members.values_mut() {
                 if let Some(to) = member.parked_join.take() {
                     cx.respond(to, join_error("", coordinator_error(error)));
                 }
             }
         }
-        for group in failed.applied.removed {
-            self.groups.insert(group.id.clone(), group);
+        self.groups.extend(failed.applied.removed);
+        if let Some(change) = failed.applied.consumer {
+            self.take_back(change);
         }
         self.finish_waiting(token, failed.then, Err(error), cx);
     }
@@ -337,6 +384,15 @@ impl Shard {
             for change in settled.applied.changes {
                 change.told(cx);
                 self.committed.set(&change.group, &change.tp, change.after);
+            }
+            // A classic group may have made way for one of the newer protocol.
+            for (id, group) in settled.applied.removed {
+                if group.consumer().is_some() {
+                    self.committed_groups.remove(&id);
+                }
+            }
+            if let Some(ConsumerChange { id, after, .. }) = settled.applied.consumer {
+                self.committed_groups.insert(id, after);
             }
             self.finish_waiting(settled.token, settled.then, Ok(()), cx);
         }

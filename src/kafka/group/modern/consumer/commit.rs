@@ -4,20 +4,22 @@
 //!
 //! **Invariant:** a member behind its epoch commits only for partitions that nobody else had since.
 
+use std::rc::Rc;
+
 use super::{ConsumerGroup, ConsumerMember};
 use crate::kafka::group::modern::TopicIdPartition;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{GroupEpoch, MemberId};
 
 /// What a commit is allowed to change.
-#[derive(Clone, Copy, Debug)]
-pub enum CommitScope<'a> {
+#[derive(Clone, Debug)]
+pub enum CommitScope {
     Anything,
     /// What the member has had since this epoch.
-    Since(&'a ConsumerMember, GroupEpoch),
+    Since(Rc<ConsumerMember>, GroupEpoch),
 }
 
-impl CommitScope<'_> {
+impl CommitScope {
     /// # Errors
     /// STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION in the classic protocol.
     pub fn check(&self, partition: &TopicIdPartition) -> Result<(), ErrorCode> {
@@ -35,11 +37,7 @@ fn stale(member: &ConsumerMember) -> ErrorCode {
 impl ConsumerGroup {
     /// # Errors
     /// UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION in the classic protocol.
-    pub fn validate_commit(
-        &self,
-        member: &MemberId,
-        epoch: GroupEpoch,
-    ) -> Result<CommitScope<'_>, ErrorCode> {
+    pub fn validate_commit(&self, member: &MemberId, epoch: GroupEpoch) -> Result<CommitScope, ErrorCode> {
         // An administrator, or a consumer without a membership.
         if epoch < GroupEpoch::JOINING && self.base.members.is_empty() {
             return Ok(CommitScope::Anything);
@@ -48,7 +46,7 @@ impl ConsumerGroup {
         match epoch.cmp(&member.epoch) {
             std::cmp::Ordering::Equal => Ok(CommitScope::Anything),
             std::cmp::Ordering::Greater => Err(stale(member)),
-            std::cmp::Ordering::Less => Ok(CommitScope::Since(member, epoch)),
+            std::cmp::Ordering::Less => Ok(CommitScope::Since(member.clone(), epoch)),
         }
     }
 

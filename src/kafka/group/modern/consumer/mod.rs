@@ -12,6 +12,7 @@ mod leave;
 mod regex;
 mod commit;
 mod replay;
+mod describe;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -21,44 +22,22 @@ use kafka_protocol::messages as m;
 use super::subscription::Subscriptions;
 use super::target::Assignee;
 use super::{Freshness, ModernGroup, ModernMember, Refusal, Surroundings, TopicIdPartition};
+use crate::kafka::event::ConsumerGroupState;
 use crate::kafka::group::config::ConsumerGroupConfig;
 use crate::kafka::group::java_map::most_voted;
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::protocol::coordinator_records::{ConsumerRecord, RegularExpressionValue};
+use crate::kafka::protocol::coordinator_records::{
+    ConsumerRecord, CoordinatorRecord, RegularExpressionValue,
+};
 use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, GroupEpoch, GroupId, MemberId, Topic};
 
+pub use commit::CommitScope;
+pub(in crate::kafka::group) use describe::changes;
 pub use heartbeat::check_request;
 pub use member::ConsumerMember;
 pub use regex::resolve as resolve_regexes;
 pub use replay::Replayed;
-
-/// R-CG8-6.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ConsumerGroupState {
-    /// No member.
-    Empty,
-    /// A new target assignment is needed and not computed yet.
-    Assigning,
-    /// Some member has not reached the target.
-    Reconciling,
-    Stable,
-    /// The group is gone.
-    Dead,
-}
-
-impl ConsumerGroupState {
-    /// The word that administrators are told.
-    pub fn name(self) -> &'static str {
-        match self {
-            ConsumerGroupState::Empty => "Empty",
-            ConsumerGroupState::Assigning => "Assigning",
-            ConsumerGroupState::Reconciling => "Reconciling",
-            ConsumerGroupState::Stable => "Stable",
-            ConsumerGroupState::Dead => "Dead",
-        }
-    }
-}
 
 /// What is waited for from one member; no record holds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,6 +97,13 @@ pub enum TimerChange {
     EndRebalance(MemberId),
     /// The member goes.
     End(MemberId),
+}
+
+impl Outcome<()> {
+    /// Nothing changes but what is waited for.
+    pub(in crate::kafka::group) fn of_timers(timers: Vec<TimerChange>) -> Outcome<()> {
+        Outcome { timers, ..Outcome::new(Vec::new(), ()) }
+    }
 }
 
 impl<R> Outcome<R> {
@@ -192,6 +178,21 @@ impl ConsumerGroup {
             }
             TimerChange::End(member) => drop(self.deadlines.remove(member)),
         }
+    }
+
+    /// What deletes the group.
+    pub(in crate::kafka::group) fn tombstones(&self) -> Vec<CoordinatorRecord> {
+        let members = || self.base.members.keys().cloned();
+        let mut records: Vec<ConsumerRecord> =
+            members().map(|member| ConsumerRecord::CurrentAssignment(member, None)).collect();
+        records.extend(members().map(|member| ConsumerRecord::Target(member, None)));
+        records.push(ConsumerRecord::TargetMetadata(None));
+        records.extend(members().map(|member| ConsumerRecord::Subscription(member, None)));
+        records
+            .extend(self.regexes.keys().map(|regex| ConsumerRecord::RegularExpression(regex.clone(), None)));
+        records.push(ConsumerRecord::PartitionMetadata { present: false });
+        records.push(ConsumerRecord::GroupEpoch(None));
+        records.iter().map(|record| record.encode(&self.base.id)).collect()
     }
 
     pub fn state(&self) -> ConsumerGroupState {

@@ -1,0 +1,303 @@
+//! Consumer groups of the newer protocol at their coordinator: heartbeats, timers, loading (R-CG8-1).
+//!
+//! A group changes as soon as its records are on their way into the log, and as a whole: if they cannot be written, it is
+//! what it was before. Its deadlines stay.
+//!
+//! **Invariant:** administrators are told of what is below the high watermark.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use kafka_protocol::messages as m;
+use kafka_protocol::messages::consumer_group_describe_response::DescribedGroup;
+use kafka_protocol::protocol::StrBytes;
+
+use super::expiry::classic_tombstone;
+use super::{Group, Shard, Waiting};
+use crate::kafka::controller::image::ClusterImage;
+use crate::kafka::effects::RequestId;
+use crate::kafka::event::MemberRemoval;
+use crate::kafka::group::assignor::server::ServerAssignor;
+use crate::kafka::group::context::Context;
+use crate::kafka::group::modern::consumer::{
+    ConsumerGroup, Outcome, Replayed, TimerChange, changes, resolve_regexes,
+};
+use crate::kafka::group::modern::{MemberState, Refusal};
+use crate::kafka::group::write::{Applied, ConsumerChange, Then, Write};
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::protocol::coordinator_records::{ConsumerRecord, CoordinatorRecord};
+use crate::kafka::types::{ClientName, GroupEpoch, GroupId, MemberId, Offset, Topic};
+
+/// The coordinator's executor takes a moment to match the names of all topics.
+const REGEX_RESOLUTION_MS: i64 = 2;
+
+impl Shard {
+    pub fn consumer_groups(&self) -> impl Iterator<Item = &Rc<ConsumerGroup>> {
+        self.groups.values().filter_map(Group::consumer)
+    }
+
+    pub fn consumer_group(&self, id: &GroupId) -> Option<&Rc<ConsumerGroup>> {
+        self.groups.get(id)?.consumer()
+    }
+
+    /// The group, made if there is none of this protocol.
+    fn consumer_group_mut(&mut self, id: &GroupId) -> &mut ConsumerGroup {
+        let new = || Group::Consumer(Rc::new(ConsumerGroup::new(id.clone())));
+        let group = self.groups.entry(id.clone()).or_insert_with(new);
+        if group.consumer().is_none() {
+            *group = new();
+        }
+        match group {
+            Group::Consumer(group) => Rc::make_mut(group),
+            Group::Classic(_) => unreachable!("{id} was replaced"),
+        }
+    }
+
+    pub(in crate::kafka::group) fn consumer_heartbeat(
+        &mut self,
+        to: RequestId,
+        client: &ClientName,
+        request: &m::ConsumerGroupHeartbeatRequest,
+        cx: &mut Context<'_>,
+    ) {
+        let id = GroupId::new(&request.group_id);
+        let epoch = GroupEpoch(request.member_epoch);
+        let (known, mut records) = match self.groups.get(&id) {
+            Some(Group::Consumer(group)) => (Some(&**group), Vec::new()),
+            // An empty group changes its protocol without further ado.
+            Some(group) if epoch == GroupEpoch::JOINING && group.is_empty() => {
+                (None, vec![classic_tombstone(&id)])
+            }
+            Some(_) => {
+                let text = format!("Group {id} is not a consumer group.");
+                return cx.respond(to, Refusal::new(ErrorCode::GroupIdNotFound, text).to_heartbeat());
+            }
+            None => (None, Vec::new()),
+        };
+        let config = cx.consumer_config(&id);
+        match ConsumerGroup::handle(known, request, client, &config, &cx.around()) {
+            Err(refusal) => cx.respond(to, refusal.to_heartbeat()),
+            Ok(outcome) => {
+                records.extend(outcome.records.iter().map(|record| record.encode(&id)));
+                let then = Then::Answer { to, response: outcome.response.clone().into() };
+                self.carry_out(&id, &outcome, MemberRemoval::Left, records, then, cx);
+            }
+        }
+    }
+
+    /// Changes the group and writes that down.
+    fn carry_out<R>(
+        &mut self,
+        id: &GroupId,
+        outcome: &Outcome<R>,
+        removal: MemberRemoval,
+        records: Vec<CoordinatorRecord>,
+        then: Then,
+        cx: &mut Context<'_>,
+    ) {
+        // Where only a deadline moves nothing has to be taken back, and the group is not copied.
+        let before = if records.is_empty() { None } else { self.groups.get(id).cloned() };
+        let group = self.consumer_group_mut(id);
+        let replayed = group.carry_out(outcome, cx.now);
+        assert!(replayed == Replayed::Kept, "no request deletes {id}");
+        if let Some(regexes) = &outcome.resolve {
+            group.resolving = Some(regexes.clone());
+            cx.set_timer(cx.regex_timer(id), cx.now.plus_ms(REGEX_RESOLUTION_MS));
+        }
+        set_timers(id, outcome, cx);
+        let Some(after) = self.consumer_group(id).cloned().filter(|_| !records.is_empty()) else {
+            return self.after_writes(then, cx);
+        };
+        let known = before.as_ref().and_then(Group::consumer);
+        for event in changes(known.map(|group| &**group), &after, removal, cx.image) {
+            cx.event(event);
+        }
+        let consumer = Some(ConsumerChange { id: id.clone(), before, after });
+        let applied = Applied { consumer, ..Applied::default() };
+        self.submit(Some(Write { records, applied, then }), cx);
+    }
+
+    fn carry_out_unasked(
+        &mut self,
+        id: &GroupId,
+        outcome: Option<Outcome<()>>,
+        removal: MemberRemoval,
+        cx: &mut Context<'_>,
+    ) {
+        if let Some(outcome) = outcome {
+            let records = outcome.records.iter().map(|record| record.encode(id)).collect();
+            self.carry_out(id, &outcome, removal, records, Then::Nothing, cx);
+        }
+    }
+
+    /// The records could not be written: the group is what it was, but for its deadlines, whose timers are set.
+    pub(super) fn take_back(&mut self, change: ConsumerChange) {
+        let deadlines = self.consumer_group(&change.id).map(|group| group.deadlines.clone());
+        match change.before {
+            Some(Group::Consumer(mut group)) => {
+                Rc::make_mut(&mut group).deadlines = deadlines.unwrap_or_default();
+                self.groups.insert(change.id, Group::Consumer(group));
+            }
+            Some(group) => drop(self.groups.insert(change.id, group)),
+            None => drop(self.groups.remove(&change.id)),
+        }
+    }
+
+    // Timers.
+
+    pub(super) fn on_consumer_session_timer(
+        &mut self,
+        id: &GroupId,
+        member: &MemberId,
+        cx: &mut Context<'_>,
+    ) {
+        let outcome = self.consumer_group(id).and_then(|group| group.session_expired(member, cx.image));
+        self.forget(id, member, outcome.is_none());
+        self.carry_out_unasked(id, outcome, MemberRemoval::SessionExpired, cx);
+    }
+
+    pub(super) fn on_consumer_rebalance_timer(
+        &mut self,
+        id: &GroupId,
+        member: &MemberId,
+        cx: &mut Context<'_>,
+    ) {
+        let outcome = self.consumer_group(id).and_then(|group| group.rebalance_expired(member, cx.image));
+        self.carry_out_unasked(id, outcome, MemberRemoval::DidNotRevoke, cx);
+    }
+
+    /// The deadlines of somebody who is a member no more, such as a static member's former self.
+    fn forget(&mut self, id: &GroupId, member: &MemberId, gone: bool) {
+        if gone && self.consumer_group(id).is_some() {
+            self.consumer_group_mut(id).deadlines.remove(member);
+        }
+    }
+
+    pub(super) fn on_regex_timer(&mut self, id: &GroupId, cx: &mut Context<'_>) {
+        let Some(group) = self.consumer_group(id) else { return };
+        let Some(regexes) = group.resolving.clone() else { return };
+        let resolved = resolve_regexes(&regexes, cx.image, cx.now.wall_ms());
+        let outcome = group.regexes_resolved(resolved, &cx.around());
+        self.consumer_group_mut(id).resolving = None;
+        self.carry_out_unasked(id, Some(outcome), MemberRemoval::Left, cx);
+    }
+
+    /// Some group of the newer protocol subscribes to one of the topics.
+    pub(in crate::kafka::group) fn reads_any_of(&self, topics: &BTreeSet<Topic>) -> bool {
+        self.consumer_groups().any(|group| !group.subscribed_topics().is_disjoint(topics))
+    }
+
+    pub(in crate::kafka::group) fn on_topics_changed(&mut self, topics: &BTreeSet<Topic>) {
+        for group in self.groups.values_mut() {
+            if let Group::Consumer(group) = group
+                && !group.subscribed_topics().is_disjoint(topics)
+            {
+                Rc::make_mut(group).base.request_metadata_refresh();
+            }
+        }
+    }
+
+    // Administrators.
+
+    pub(in crate::kafka::group) fn describe_consumer_group(
+        &self,
+        id: &m::GroupId,
+        default: ServerAssignor,
+        image: &ClusterImage,
+    ) -> DescribedGroup {
+        if let Some(group) = self.committed_groups.get(&GroupId::new(id)) {
+            return group.describe(default, image);
+        }
+        let text = match self.groups.get(&GroupId::new(id)) {
+            Some(Group::Classic(_)) => format!("Group {} is not a consumer group.", &**id),
+            _ => format!("Group {} not found.", &**id),
+        };
+        DescribedGroup::default()
+            .with_group_id(id.clone())
+            .with_error_code(ErrorCode::GroupIdNotFound.code())
+            .with_error_message(Some(StrBytes::from_string(text)))
+    }
+
+    // Loading.
+
+    /// A record of a group that is gone is passed over.
+    pub(super) fn replay_consumer(&mut self, id: GroupId, record: &ConsumerRecord, has_value: bool) {
+        match self.groups.get(&id) {
+            Some(Group::Consumer(_)) => {}
+            None if has_value => {}
+            // It was made for offsets, and stands in no record itself.
+            Some(Group::Classic(group)) if has_value => {
+                assert!(group.is_simple(), "{id} is a classic group when a record of a consumer group comes");
+            }
+            _ => return,
+        }
+        if self.consumer_group_mut(&id).replay(record) == Replayed::Deleted {
+            self.groups.remove(&id);
+        }
+    }
+
+    pub(super) fn newest_consumer_groups(&self) -> BTreeMap<GroupId, Rc<ConsumerGroup>> {
+        self.consumer_groups().map(|group| (group.base.id.clone(), group.clone())).collect()
+    }
+
+    /// What was read above the high watermark counts for administrators once that is there.
+    pub(super) fn commit_consumer_groups_later(&mut self, log_end: Offset) {
+        let gone = self.committed_groups.iter().filter(|(id, _)| self.consumer_group(id).is_none());
+        let removed = gone.map(|(id, group)| (id.clone(), Group::Consumer(group.clone()))).collect();
+        let mut changes = vec![Applied { removed, ..Applied::default() }];
+        for (id, after) in self.newest_consumer_groups() {
+            let consumer = Some(ConsumerChange { id, before: None, after });
+            changes.push(Applied { consumer, ..Applied::default() });
+        }
+        for applied in changes {
+            self.tokens += 1;
+            let (token, last_offset, then) = (self.tokens, Some(log_end + -1), Then::Nothing);
+            self.waiting.push_back(Waiting { token, last_offset, applied, then });
+        }
+    }
+
+    /// Members have their full timeouts from now on (R-GRP-4).
+    pub(super) fn expect_consumer_group(&mut self, id: &GroupId, cx: &mut Context<'_>) {
+        let Some(group) = self.consumer_group(id) else { return };
+        let session_timeout_ms = i64::from(cx.consumer_config(id).session_timeout_ms);
+        let mut timers = Vec::new();
+        for member in group.base.members.values() {
+            timers.push(TimerChange::Session { member: member.id.clone(), timeout_ms: session_timeout_ms });
+            if member.state == MemberState::UnrevokedPartitions {
+                let (member, epoch, timeout_ms) =
+                    (member.id.clone(), member.epoch, i64::from(member.rebalance_timeout_ms));
+                timers.push(TimerChange::Rebalance { member, timeout_ms, epoch });
+            }
+        }
+        let outcome = Outcome::of_timers(timers);
+        self.carry_out(id, &outcome, MemberRemoval::Left, Vec::new(), Then::Nothing, cx);
+    }
+}
+
+fn set_timers<R>(id: &GroupId, outcome: &Outcome<R>, cx: &mut Context<'_>) {
+    for change in &outcome.timers {
+        match change {
+            TimerChange::Session { member, timeout_ms } => {
+                cx.set_timer(cx.session_timer(id, member), cx.now.plus_ms(*timeout_ms));
+            }
+            TimerChange::Rebalance { member, timeout_ms, .. } => {
+                cx.set_timer(cx.rebalance_timer(id, member), cx.now.plus_ms(*timeout_ms));
+            }
+            TimerChange::EndRebalance(member) => cx.cancel_timer(cx.rebalance_timer(id, member)),
+            TimerChange::End(member) => {
+                cx.cancel_timer(cx.session_timer(id, member));
+                cx.cancel_timer(cx.rebalance_timer(id, member));
+            }
+        }
+    }
+}
+
+/// Another broker coordinates the group.
+pub(super) fn end_timers(group: &ConsumerGroup, cx: &mut Context<'_>) {
+    let id = &group.base.id;
+    for member in group.deadlines.keys() {
+        cx.cancel_timer(cx.session_timer(id, member));
+        cx.cancel_timer(cx.rebalance_timer(id, member));
+    }
+    cx.cancel_timer(cx.regex_timer(id));
+}
