@@ -54,6 +54,71 @@ fn a_rebalance_reads_as_a_story() {
 }
 
 #[test]
+fn a_group_of_the_newer_protocol_reads_as_a_story() {
+    use ConsumerGroupState::*;
+    let state = |from, to, epoch| Event::ConsumerGroupStateChanged {
+        group: billing(),
+        from,
+        to,
+        epoch: GroupEpoch(epoch),
+    };
+    let reconciled = |client: &str, given: Vec<TopicPartition>, waits| Event::MemberReconciled {
+        group: billing(),
+        client: name(client),
+        epoch: GroupEpoch(3),
+        given,
+        waits,
+    };
+    let plan = vec![(name("consumer-a"), vec![tp(0)]), (name("consumer-b"), vec![tp(1)])];
+    let partitions = vec![tp(1)];
+    check(
+        &[
+            (1, state(Stable, Assigning, 3)),
+            (900, Event::TargetAssigned { group: billing(), epoch: GroupEpoch(3), plan }),
+            (900, state(Assigning, Reconciling, 3)),
+            (900, reconciled("consumer-b", vec![], true)),
+            (
+                950,
+                Event::RevocationAsked {
+                    group: billing(),
+                    client: name("consumer-a"),
+                    epoch: GroupEpoch(2),
+                    partitions,
+                },
+            ),
+            (1000, reconciled("consumer-a", vec![], false)),
+            (1050, reconciled("consumer-b", vec![tp(1)], false)),
+            (1050, state(Reconciling, Stable, 3)),
+            (2000, removed(MemberRemoval::DidNotRevoke)),
+            (3000, state(Assigning, Empty, 5)),
+            (4000, state(Empty, Dead, 5)),
+        ],
+        expect![[r#"
+            00:00.001  billing: epoch 3 needs another assignment (R-CG8-7, R-CG8-8)
+                Warn: It is computed with a heartbeat, once in group.consumer.assignment.interval.ms.
+            00:00.900  billing: target of epoch 3: consumer-a orders-0; consumer-b orders-1 (R-CG8-8)
+                Info: The coordinator made this plan; each member goes there by its own heartbeats.
+            00:00.900  billing: consumer-b is in epoch 3 (R-CG8-11, R-CG8-12)
+                Good: It waits for partitions that other members have not given up yet.
+            00:00.950  billing: consumer-a is to give up orders-1 (R-CG8-11, R-CG8-13)
+                Info: It stays in epoch 2 until it says that it did.
+            00:01.000  billing: consumer-a is in epoch 3 (R-CG8-11, R-CG8-12)
+                Good
+            00:01.050  billing: consumer-b is in epoch 3 and gets orders-1 (R-CG8-11, R-CG8-12)
+                Good
+            00:01.050  billing: all members have what they are to have, epoch 3 (R-CG8-6)
+                Good
+            00:02.000  billing: consumer-b removed: it did not give up partitions within its rebalance timeout (R-CG8-13)
+                Bad
+            00:03.000  billing: the group is empty, epoch 5 (R-CG8-6)
+                Info: Its committed offsets stay.
+            00:04.000  billing: the group is gone
+                Info
+        "#]],
+    );
+}
+
+#[test]
 fn a_cooperative_member_says_what_it_keeps_r_grp_30() {
     let joins = Event::JoinSent {
         client: name("consumer-b"),
