@@ -30,6 +30,8 @@ pub enum Channel {
     AlterPartition,
     /// Requests that a broker passes on to the controller, and its own small ones.
     Forwarding,
+    /// What a leader of share partitions asks of the share coordinators.
+    ShareState,
 }
 
 /// The other end of a connection, as its opener names it.

@@ -214,6 +214,8 @@ impl Network {
             .entry(ends)
             .or_insert_with(|| Random::stream(seed, &format!("link {} {}", ends.0, ends.1)));
         let latency_us = stream.between(*self.latency_us.start(), *self.latency_us.end());
+        // A node reaches itself without the network.
+        let latency_us = if id.client == id.server { 0 } else { latency_us };
         let drawn = now.plus_us(latency_us + self.delays_us.get(&ends).copied().unwrap_or(0));
         let Some(connection) = self.connections.get_mut(&id) else { return drawn };
         let last = if packet.is_to_server() {

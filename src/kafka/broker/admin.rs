@@ -263,7 +263,10 @@ impl Broker {
                     None => fx.push(Effect::Hangup(client)),
                 }
             }
-            Purpose::AlterPartition | Purpose::FetchReplicas { .. } | Purpose::LookUp { .. } => {}
+            Purpose::AlterPartition
+            | Purpose::FetchReplicas { .. }
+            | Purpose::LookUp { .. }
+            | Purpose::ShareState(_) => {}
         }
     }
 }

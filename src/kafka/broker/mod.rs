@@ -16,9 +16,11 @@ mod groups;
 mod lifecycle;
 mod log_tasks;
 mod metadata;
+mod persister;
 mod process;
 mod producer_ids;
 mod share_state;
+mod shares;
 
 pub use disk::Disk;
 pub use lifecycle::BrokerState;

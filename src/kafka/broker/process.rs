@@ -10,6 +10,7 @@ use super::alter_partition::AlterPartitionManager;
 use super::connections::ControllerQueues;
 use super::disk::Disk;
 use super::lifecycle::{BrokerState, Lifecycle};
+use super::persister::{Operation, Persister};
 use super::producer_ids::ProducerIds;
 use super::timer::BrokerTimer;
 use crate::kafka::api_versions;
@@ -26,7 +27,7 @@ use crate::kafka::random::Random;
 use crate::kafka::replication::manager::{Notice, Step};
 use crate::kafka::replication::purgatory::SharedFetch;
 use crate::kafka::replication::{Lookup, ReplicaManager};
-use crate::kafka::share::ShareCoordinator;
+use crate::kafka::share::{ShareCoordinator, SharePartitionManager};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, NodeId, Topic};
 
@@ -41,6 +42,7 @@ pub(super) enum Purpose {
     CreateTopics(Vec<Topic>),
     Forward(Forwarded),
     AllocateProducerIds,
+    ShareState(Vec<Operation>),
 }
 
 /// What a broker process starts with.
@@ -73,6 +75,8 @@ pub struct Broker {
     pub(super) replicas: ReplicaManager,
     pub(super) groups: GroupCoordinator,
     pub(super) share_states: ShareCoordinator,
+    pub(super) shares: SharePartitionManager,
+    pub(super) persister: Persister,
     pub(super) alter_partition: AlterPartitionManager,
     pub(super) producer_ids: ProducerIds,
     /// Topics whose creation this broker has asked for.
@@ -126,6 +130,8 @@ impl Broker {
             ),
             groups: GroupCoordinator::new(id, group_config, Random::stream(seed, "member ids")),
             share_states: ShareCoordinator::new(config.share_coordinator),
+            shares: SharePartitionManager::default(),
+            persister: Persister::default(),
             alter_partition: AlterPartitionManager::default(),
             producer_ids: ProducerIds::default(),
             creating: BTreeSet::new(),
@@ -162,6 +168,10 @@ impl Broker {
 
     pub fn groups(&self) -> &GroupCoordinator {
         &self.groups
+    }
+
+    pub fn shares(&self) -> &SharePartitionManager {
+        &self.shares
     }
 
     pub fn share_states(&self) -> &ShareCoordinator {
@@ -255,6 +265,8 @@ impl Broker {
             BrokerTimer::ShareStateLoaded(partition) => self.finish_loading_share_states(now, partition, fx),
             BrokerTimer::ShareSnapshots => self.write_share_snapshots(now, fx),
             BrokerTimer::Share(timer) => self.on_share_timer(now, &timer, fx),
+            BrokerTimer::ShareFetch(timer) => self.on_share_fetch_timer(now, &timer, fx),
+            BrokerTimer::Persist => self.retry_persister(now, fx),
         }
     }
 
@@ -301,6 +313,8 @@ impl Broker {
             | Request::OffsetDelete(_)
             | Request::ConsumerGroupHeartbeat(_)
             | Request::ConsumerGroupDescribe(_) => self.on_group_request(now, id, client, &request, fx),
+            Request::ShareFetch(request) => self.on_share_fetch(now, id, request, fx),
+            Request::ShareAcknowledge(request) => self.on_share_acknowledge(now, id, request, fx),
             Request::InitializeShareGroupState(_)
             | Request::ReadShareGroupState(_)
             | Request::WriteShareGroupState(_)
@@ -330,19 +344,17 @@ impl Broker {
             | Request::FetchSnapshot(_)
             | Request::BrokerRegistration(_)
             | Request::BrokerHeartbeat(_)
-            | Request::AllocateProducerIds(_)
-            | Request::ShareFetch(_)
-            | Request::ShareAcknowledge(_) => fx.push(Effect::Hangup(id)),
+            | Request::AllocateProducerIds(_) => fx.push(Effect::Hangup(id)),
         }
     }
 
     fn on_network(&mut self, now: Time, event: NetworkEvent<Purpose>, fx: &mut Effects<BrokerTimer>) {
         match event {
-            NetworkEvent::Ready(peer) | NetworkEvent::BackoffOver(peer) => {
-                if let NodeId::Controller(_) = peer.node {
-                    self.flush(now, peer.channel, fx);
-                }
-            }
+            NetworkEvent::Ready(peer) | NetworkEvent::BackoffOver(peer) => match peer.node {
+                NodeId::Controller(_) => self.flush(now, peer.channel, fx),
+                _ if peer.channel == Channel::ShareState => self.flush_persister(now, fx),
+                _ => {}
+            },
             NetworkEvent::Answered { peer, context, response, .. } => match peer.node {
                 NodeId::Controller(id) if not_controller::is_refusal(&response) => {
                     self.on_refusal(now, id, peer.channel, fx);
@@ -354,6 +366,13 @@ impl Broker {
                 }
                 _ => self.on_answer(now, context, &response, fx),
             },
+            NetworkEvent::Lost { peer, contexts, .. } if peer.channel == Channel::ShareState => {
+                let lost = contexts.into_iter().filter_map(|purpose| match purpose {
+                    Purpose::ShareState(operations) => Some(operations),
+                    _ => None,
+                });
+                self.persister_lost(now, lost.flatten().collect(), fx);
+            }
             NetworkEvent::Lost { peer, .. } => self.on_lost(now, peer, fx),
         }
     }
@@ -383,6 +402,9 @@ impl Broker {
             }
             (Purpose::AllocateProducerIds, Response::AllocateProducerIds(response)) => {
                 self.producer_ids.allocated(response);
+            }
+            (Purpose::ShareState(operations), response) => {
+                self.persister_answered(now, operations, response, fx);
             }
             (purpose, response) => panic!("{} is no answer to {purpose:?}", response.api().name()),
         }
@@ -442,6 +464,7 @@ impl Broker {
             Notice::HighWatermark { tp, offset } => {
                 self.on_offsets_committed(now, &tp, offset, fx);
                 self.on_share_state_committed(now, &tp, offset, fx);
+                self.on_readable(now, &tp, fx);
             }
             Notice::Elected { tp, leader_epoch } => {
                 self.on_offsets_elected(now, &tp, leader_epoch, fx);
@@ -450,6 +473,7 @@ impl Broker {
             Notice::Resigned { tp } => {
                 self.on_offsets_resigned(now, &tp, fx);
                 self.on_share_state_resigned(now, &tp, fx);
+                self.shares.on_resigned(&tp);
             }
         }
     }
@@ -505,6 +529,8 @@ const BROKER_APIS: &[ApiKey] = &[
     ApiKey::AlterPartitionReassignments,
     ApiKey::ListPartitionReassignments,
     ApiKey::OffsetDelete,
+    ApiKey::ShareFetch,
+    ApiKey::ShareAcknowledge,
     ApiKey::InitializeShareGroupState,
     ApiKey::ReadShareGroupState,
     ApiKey::WriteShareGroupState,

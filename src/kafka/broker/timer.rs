@@ -4,6 +4,7 @@ use crate::kafka::group::GroupTimer;
 use crate::kafka::network_client::NetworkTimer;
 use crate::kafka::raft::RaftTimer;
 use crate::kafka::share::coordinator::ShareTimer;
+use crate::kafka::share::manager::ShareFetchTimer;
 use crate::kafka::types::BrokerId;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +47,15 @@ pub enum BrokerTimer {
     /// The share coordinator looks for what had no snapshot for long.
     ShareSnapshots,
     Share(ShareTimer),
+    ShareFetch(ShareFetchTimer),
+    /// What the share coordinators did not take is tried again.
+    Persist,
+}
+
+impl From<ShareFetchTimer> for BrokerTimer {
+    fn from(timer: ShareFetchTimer) -> Self {
+        BrokerTimer::ShareFetch(timer)
+    }
 }
 
 impl From<ShareTimer> for BrokerTimer {

@@ -112,10 +112,43 @@ pub fn check_group_config(own: &BTreeMap<String, String>) -> Result<(), String> 
     Ok(())
 }
 
-/// `ShareGroupAutoOffsetResetStrategy`.
+/// What a group's config says, or its default.
+pub fn group_value<'a>(own: Option<&'a BTreeMap<String, String>>, name: &str) -> &'a str {
+    let default = || group_key(name).unwrap_or_else(|| panic!("{name} is no config of a group")).default;
+    own.and_then(|own| own.get(name)).map_or_else(default, String::as_str)
+}
+
+/// Where a share group begins that has not read a partition before (R-SHARE-4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OffsetReset {
+    Earliest,
+    Latest,
+    /// At the first record that is not older.
+    Ago {
+        ms: i64,
+    },
+}
+
+/// What `share.auto.offset.reset` says, which was checked when it was set.
+pub fn group_offset_reset(own: Option<&BTreeMap<String, String>>) -> OffsetReset {
+    offset_reset(group_value(own, OFFSET_RESET)).unwrap_or(OffsetReset::Latest)
+}
+
 fn is_offset_reset(text: &str) -> bool {
-    let duration = || text.strip_prefix("by_duration:").and_then(nanoseconds);
-    matches!(text, "earliest" | "latest") || duration().is_some_and(|ns| ns >= 0)
+    offset_reset(text).is_some()
+}
+
+/// `ShareGroupAutoOffsetResetStrategy`.
+fn offset_reset(text: &str) -> Option<OffsetReset> {
+    const NS_PER_MS: i128 = 1_000_000;
+    match text {
+        "earliest" => Some(OffsetReset::Earliest),
+        "latest" => Some(OffsetReset::Latest),
+        _ => {
+            let ns = text.strip_prefix("by_duration:").and_then(nanoseconds).filter(|ns| *ns >= 0)?;
+            Some(OffsetReset::Ago { ms: i64::try_from(ns / NS_PER_MS).unwrap_or(i64::MAX) })
+        }
+    }
 }
 
 /// A duration as ISO 8601 writes it and `java.time.Duration` reads it: `P1DT2H3M4.5S`, each part with a sign if need be.
@@ -245,5 +278,8 @@ mod tests {
             assert!(!is_offset_reset(text), "{text}");
         }
         assert_eq!(nanoseconds("P1DT2H3M4.5S"), Some(93_784_500_000_000));
+        let own = BTreeMap::from([(OFFSET_RESET.to_string(), "by_duration:PT1H".to_string())]);
+        assert_eq!(group_offset_reset(Some(&own)), OffsetReset::Ago { ms: 3_600_000 });
+        assert_eq!(group_offset_reset(None), OffsetReset::Latest, "R-SHARE-4");
     }
 }

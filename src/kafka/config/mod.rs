@@ -26,7 +26,9 @@ pub use broker::{BrokerConfig, MetadataLogConfig, QuorumConfig, ShareCoordinator
 pub use broker_keys::{broker_key, broker_keys, has_effect_on_brokers};
 pub use dynamic::{Layers, UpdateMode, check_dynamic, needs_listener, update_mode};
 pub use features::{FEATURE_KEYS, Features};
-pub use group::{GROUP_KEYS, check_group_config, group_key, group_synonym};
+pub use group::{
+    GROUP_KEYS, OffsetReset, check_group_config, group_key, group_offset_reset, group_synonym, group_value,
+};
 pub use listener_keys::listener_key;
 pub use log_keys::{LOG_KEYS, LogKey, synonyms_of};
 pub use topic::{TOPIC_KEYS, TOPIC_NOT_MODELLED, TopicConfig, check_topic_config, topic_key};

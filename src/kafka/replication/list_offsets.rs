@@ -30,6 +30,21 @@ impl ReplicaManager {
         ListOffsetsResponse::default().with_topics(topics.collect())
     }
 
+    /// Where a share group begins: at a moment, at the high watermark (-1), or without one where the log does (R-SHARE-4,
+    /// `ShareFetchUtils`). OFFSET_NOT_AVAILABLE if there is nothing as late as that.
+    pub fn offset_for_share_group(
+        &self,
+        tp: &TopicPartition,
+        timestamp: Option<i64>,
+        leader_epoch: LeaderEpoch,
+        image: &ClusterImage,
+    ) -> Result<Offset, ErrorCode> {
+        let partition = self.find(tp, image)?;
+        partition.check_leader(Some(leader_epoch))?;
+        let (_, offset, _) = offset_for(partition, timestamp.unwrap_or(EARLIEST))?;
+        if offset == Offset::UNKNOWN { Err(ErrorCode::OffsetNotAvailable) } else { Ok(offset) }
+    }
+
     fn list_offset(
         &self,
         topic: &Topic,

@@ -154,7 +154,7 @@ impl ReplicaManager {
     }
 
     /// A partition that a request names, or why this broker cannot serve it.
-    pub(super) fn find(&self, tp: &TopicPartition, image: &ClusterImage) -> Result<&Partition, ErrorCode> {
+    pub fn find(&self, tp: &TopicPartition, image: &ClusterImage) -> Result<&Partition, ErrorCode> {
         match self.partitions.get(tp) {
             Some(partition) if partition.role != Role::Unknown => Ok(partition),
             _ if image.partition(tp).is_some() => Err(ErrorCode::NotLeaderOrFollower),

@@ -1,0 +1,322 @@
+//! What the leaders of share partitions read and write at the share coordinators (`PersisterStateManager`).
+//!
+//! **Invariant:** each operation has one outcome; it is tried again until its coordinator takes it or it was tried often
+//! enough.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use kafka_protocol::messages as m;
+use kafka_protocol::messages::read_share_group_state_request as read;
+
+use super::process::{Broker, Purpose};
+use super::timer::BrokerTimer;
+use crate::kafka::effects::{Channel, Effects, Peer};
+use crate::kafka::protocol::share::{
+    WritePartition, WriteShareGroupStateRequest, WriteStateBatch, WriteTopic,
+};
+use crate::kafka::protocol::{ErrorCode, Request, Response};
+use crate::kafka::share::manager::{Instance, Persist, Persisted};
+use crate::kafka::share::partition::StateWrite;
+use crate::kafka::share::state::{RecordState, StateBatch, WriteId};
+use crate::kafka::share::{OffsetRange, ShareKey};
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerId, Offset};
+
+const BACKOFF_MS: i64 = 1000;
+const BACKOFF_MAX_MS: i64 = 30_000;
+const MAX_ATTEMPTS: u32 = 5;
+
+/// An operation with how often it was tried, and from when on it may be tried again.
+#[derive(Clone, Debug)]
+pub(super) struct Operation {
+    persist: Persist,
+    attempts: u32,
+    not_before: Time,
+    /// Why it did not succeed yet.
+    error: ErrorCode,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Persister {
+    /// Oldest first.
+    waiting: VecDeque<Operation>,
+}
+
+/// What came of an operation.
+pub(super) enum Outcome {
+    Read { key: ShareKey, instance: Instance, result: Result<Persisted, ErrorCode> },
+    Written { key: ShareKey, write: (Instance, WriteId), result: Result<(), ErrorCode> },
+}
+
+impl Operation {
+    fn key(&self) -> &ShareKey {
+        match &self.persist {
+            Persist::Read { key, .. } | Persist::Write { key, .. } => key,
+        }
+    }
+
+    fn is_read(&self) -> bool {
+        matches!(self.persist, Persist::Read { .. })
+    }
+
+    fn failed(self, error: ErrorCode) -> Outcome {
+        match self.persist {
+            Persist::Read { key, instance, .. } => Outcome::Read { key, instance, result: Err(error) },
+            Persist::Write { key, instance, write } => {
+                Outcome::Written { key, write: (instance, write.id), result: Err(error) }
+            }
+        }
+    }
+}
+
+impl Persister {
+    pub(super) fn submit(&mut self, now: Time, persist: Vec<Persist>) {
+        self.waiting.extend(persist.into_iter().map(|persist| Operation {
+            persist,
+            attempts: 0,
+            not_before: now,
+            error: ErrorCode::None,
+        }));
+    }
+
+    /// It did not succeed: it waits longer each time, or has been tried often enough.
+    fn try_again(&mut self, now: Time, mut operation: Operation, error: ErrorCode) -> Option<Outcome> {
+        operation.attempts += 1;
+        if operation.attempts >= MAX_ATTEMPTS {
+            return Some(operation.failed(error));
+        }
+        let backoff_ms = (BACKOFF_MS << (operation.attempts - 1)).min(BACKOFF_MAX_MS);
+        operation.not_before = now.plus_ms(backoff_ms);
+        operation.error = error;
+        self.waiting.push_back(operation);
+        None
+    }
+
+    /// Takes out what can go in one request with the first that goes to `broker`: of one kind and one group, and no
+    /// share partition twice.
+    fn take_for(
+        &mut self,
+        broker: BrokerId,
+        coordinators: &BTreeMap<ShareKey, BrokerId>,
+        now: Time,
+    ) -> Vec<Operation> {
+        let mut taken: Vec<Operation> = Vec::new();
+        let mut passed: BTreeSet<ShareKey> = BTreeSet::new();
+        let mut rest = VecDeque::new();
+        for operation in std::mem::take(&mut self.waiting) {
+            let goes = operation.not_before <= now
+                && coordinators.get(operation.key()) == Some(&broker)
+                && !passed.contains(operation.key())
+                && taken.iter().all(|other| {
+                    other.is_read() == operation.is_read()
+                        && other.key().group == operation.key().group
+                        && other.key() != operation.key()
+                });
+            if goes {
+                taken.push(operation);
+            } else {
+                // What comes later of the same share partition does not overtake it.
+                passed.insert(operation.key().clone());
+                rest.push_back(operation);
+            }
+        }
+        self.waiting = rest;
+        taken
+    }
+}
+
+impl Broker {
+    /// Sends what waits and can be sent.
+    pub(super) fn flush_persister(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
+        let due: BTreeSet<ShareKey> = self
+            .persister
+            .waiting
+            .iter()
+            .filter(|operation| operation.not_before <= now)
+            .map(|operation| operation.key().clone())
+            .collect();
+        let mut coordinators = BTreeMap::new();
+        for key in due {
+            if let Ok(broker) = self.share_coordinator(now, &key, fx) {
+                coordinators.insert(key, broker);
+            }
+        }
+        let brokers: BTreeSet<BrokerId> = coordinators.values().copied().collect();
+        for broker in brokers {
+            let peer = Peer::new(broker, Channel::ShareState);
+            if !self.network.ready(now, peer, fx) || !self.network.can_send(peer) {
+                continue;
+            }
+            let operations = self.persister.take_for(broker, &coordinators, now);
+            if let Some(request) = request_of(&operations) {
+                let timeout_ms = self.config.request_timeout_ms;
+                self.network.send(now, peer, request, Purpose::ShareState(operations), timeout_ms, fx);
+            }
+        }
+        self.schedule_persister(now, fx);
+    }
+
+    /// Wakes when the next operation may be tried again. One whose coordinator is not known waits as one that failed.
+    fn schedule_persister(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
+        let next = self.persister.waiting.iter().map(|operation| operation.not_before).min();
+        if let Some(next) = next {
+            let is_stuck = next <= now;
+            fx.set_timer(BrokerTimer::Persist, if is_stuck { now.plus_ms(BACKOFF_MS) } else { next });
+        }
+    }
+
+    /// What waits for a coordinator that is not known, or not reached, is tried again or given up.
+    pub(super) fn retry_persister(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
+        let (late, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.persister.waiting)
+            .into_iter()
+            .partition(|operation| now.ms_since(operation.not_before) >= BACKOFF_MS);
+        self.persister.waiting = VecDeque::from(waiting);
+        let mut given_up = Vec::new();
+        for operation in late {
+            given_up.extend(self.persister.try_again(now, operation, ErrorCode::CoordinatorNotAvailable));
+        }
+        self.persisted(now, given_up, fx);
+        self.flush_persister(now, fx);
+    }
+
+    /// The connection to a coordinator is lost with what was asked there.
+    pub(super) fn persister_lost(&mut self, now: Time, lost: Vec<Operation>, fx: &mut Effects<BrokerTimer>) {
+        let mut given_up = Vec::new();
+        for operation in lost {
+            given_up.extend(self.persister.try_again(now, operation, ErrorCode::NetworkException));
+        }
+        self.persisted(now, given_up, fx);
+        self.flush_persister(now, fx);
+    }
+
+    pub(super) fn persister_answered(
+        &mut self,
+        now: Time,
+        operations: Vec<Operation>,
+        response: &Response,
+        fx: &mut Effects<BrokerTimer>,
+    ) {
+        let mut outcomes = Vec::new();
+        for operation in operations {
+            match outcome(&operation, response) {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(error) if is_retriable(error) => {
+                    outcomes.extend(self.persister.try_again(now, operation, error));
+                }
+                Err(error) => outcomes.push(operation.failed(error)),
+            }
+        }
+        self.persisted(now, outcomes, fx);
+        self.flush_persister(now, fx);
+    }
+
+    fn persisted(&mut self, now: Time, outcomes: Vec<Outcome>, fx: &mut Effects<BrokerTimer>) {
+        for outcome in outcomes {
+            self.at_shares(now, fx, |shares, ground, part| match outcome {
+                Outcome::Read { key, instance, result } => {
+                    shares.on_read(&key, instance, result, ground, part)
+                }
+                Outcome::Written { key, write, result } => {
+                    shares.on_written(&key, write, result, ground, part)
+                }
+            });
+        }
+    }
+}
+
+fn is_retriable(error: ErrorCode) -> bool {
+    matches!(
+        error,
+        ErrorCode::CoordinatorNotAvailable
+            | ErrorCode::CoordinatorLoadInProgress
+            | ErrorCode::NotCoordinator
+            | ErrorCode::UnknownTopicOrPartition
+    )
+}
+
+fn request_of(operations: &[Operation]) -> Option<Request> {
+    let group = operations.first()?.key().group.clone();
+    let mut reads: Vec<read::ReadStateData> = Vec::new();
+    let mut writes: Vec<WriteTopic> = Vec::new();
+    for operation in operations {
+        match &operation.persist {
+            Persist::Read { key, leader_epoch, .. } => {
+                let partition = read::PartitionData::default()
+                    .with_partition(key.partition)
+                    .with_leader_epoch(leader_epoch.0);
+                let topic = read::ReadStateData::default().with_topic_id(key.topic_id.0);
+                reads.push(topic.with_partitions(vec![partition]));
+            }
+            Persist::Write { key, write, .. } => {
+                let partitions = vec![write_partition(key, write)];
+                writes.push(WriteTopic { topic_id: key.topic_id.0, partitions });
+            }
+        }
+    }
+    Some(match reads.is_empty() {
+        false => {
+            m::ReadShareGroupStateRequest::default().with_group_id(group.to_wire()).with_topics(reads).into()
+        }
+        true => WriteShareGroupStateRequest { group_id: group.to_string(), topics: writes }.into(),
+    })
+}
+
+fn write_partition(key: &ShareKey, write: &StateWrite) -> WritePartition {
+    let state_batches = write.batches.iter().map(|batch| WriteStateBatch {
+        first_offset: batch.range.first.0,
+        last_offset: batch.range.last.0,
+        delivery_state: batch.state.id(),
+        delivery_count: batch.delivery_count,
+    });
+    WritePartition {
+        partition: key.partition,
+        state_epoch: write.state_epoch,
+        leader_epoch: write.leader_epoch.0,
+        start_offset: write.start_offset.0,
+        delivery_complete_count: write.delivery_complete_count,
+        state_batches: state_batches.collect(),
+    }
+}
+
+/// What a response says of one operation.
+fn outcome(operation: &Operation, response: &Response) -> Result<Outcome, ErrorCode> {
+    let key = operation.key();
+    let missing = ErrorCode::UnknownServerError;
+    match (&operation.persist, response) {
+        (Persist::Read { instance, .. }, Response::ReadShareGroupState(response)) => {
+            let topics = response.results.iter().filter(|topic| topic.topic_id == key.topic_id.0);
+            let mut partitions = topics.flat_map(|topic| &topic.partitions);
+            let partition =
+                partitions.find(|partition| partition.partition == key.partition).ok_or(missing)?;
+            check(partition.error_code)?;
+            let batches = partition.state_batches.iter().filter_map(|batch| {
+                let range = OffsetRange::new(Offset(batch.first_offset), Offset(batch.last_offset));
+                let state = RecordState::from_id(batch.delivery_state)?;
+                Some(StateBatch { range, state, delivery_count: batch.delivery_count })
+            });
+            let persisted = Persisted {
+                state_epoch: partition.state_epoch,
+                start_offset: Some(Offset(partition.start_offset))
+                    .filter(|offset| *offset != Offset::UNKNOWN),
+                batches: batches.collect(),
+            };
+            Ok(Outcome::Read { key: key.clone(), instance: *instance, result: Ok(persisted) })
+        }
+        (Persist::Write { instance, write, .. }, Response::WriteShareGroupState(response)) => {
+            let topics = response.0.results.iter().filter(|topic| topic.topic_id == key.topic_id.0);
+            let mut partitions = topics.flat_map(|topic| &topic.partitions);
+            let partition =
+                partitions.find(|partition| partition.partition == key.partition).ok_or(missing)?;
+            check(partition.error_code)?;
+            Ok(Outcome::Written { key: key.clone(), write: (*instance, write.id), result: Ok(()) })
+        }
+        _ => Err(missing),
+    }
+}
+
+fn check(code: i16) -> Result<(), ErrorCode> {
+    match ErrorCode::from_code(code) {
+        ErrorCode::None => Ok(()),
+        error => Err(error),
+    }
+}

@@ -1,0 +1,274 @@
+//! A broker that leads a topic and all of `__share_group_state`, with a network to itself and a clock.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use kafka_protocol::messages as m;
+use kafka_protocol::messages::{
+    initialize_share_group_state_request as initialize, read_share_group_state_summary_request as summary,
+};
+use uuid::Uuid;
+
+use crate::kafka::broker::timer::BrokerTimer;
+use crate::kafka::broker::{Broker, BrokerSetup, Disk, SHARE_STATE_TOPIC};
+use crate::kafka::controller::image::ClusterImage;
+use crate::kafka::effects::{Channel, Effect, Effects, Input, Peer, RequestId};
+use crate::kafka::protocol::metadata_records::{MetadataRecord, PartitionRecord, RegisterBroker};
+use crate::kafka::protocol::share::SummaryPartition;
+use crate::kafka::protocol::strict::{carry_request, carry_response};
+use crate::kafka::protocol::{Request, Response, SameAsVersion0};
+use crate::kafka::random::Random;
+use crate::kafka::record::{BatchBuilder, NewRecord};
+use crate::kafka::time::Time;
+use crate::kafka::types::{
+    BrokerEpoch, BrokerId, ControllerId, LeaderEpoch, NodeId, Offset, TopicId, TopicPartition,
+};
+
+pub const GROUP: &str = "g";
+pub const TOPIC: TopicId = TopicId(Uuid::from_u128(7));
+const STATE: TopicId = TopicId(Uuid::from_u128(1));
+const ME: BrokerId = BrokerId(1);
+
+/// Broker 1 leads all of `__share_group_state`, and t-0 unless another does.
+fn image(leader: BrokerId, epoch: i32, group: &BTreeMap<String, String>) -> ClusterImage {
+    let registered = |id: i32| {
+        MetadataRecord::RegisterBroker(RegisterBroker {
+            broker: BrokerId(id),
+            incarnation: Uuid::from_u128(id as u128),
+            epoch: BrokerEpoch(i64::from(id)),
+            rack: None,
+            fenced: false,
+            in_controlled_shutdown: false,
+        })
+    };
+    let topic = |name: &str, id| MetadataRecord::Topic { name: name.into(), id };
+    let partition = |id: TopicId, number, leader: BrokerId| {
+        let mut record = PartitionRecord::new((id, number), vec![ME, BrokerId(2)], vec![leader], leader);
+        record.leader_epoch = LeaderEpoch(epoch);
+        record.partition_epoch = crate::kafka::types::PartitionEpoch(epoch);
+        MetadataRecord::Partition(record)
+    };
+    let mut records = vec![registered(1), registered(2)];
+    records.extend([topic("t", TOPIC), partition(TOPIC, 0, leader), topic(SHARE_STATE_TOPIC, STATE)]);
+    records.extend((0..50).map(|number| partition(STATE, number, ME)));
+    let mut image = ClusterImage::of_snapshot(&records, Offset(100 + i64::from(epoch)));
+    image.group_configs.insert(GROUP.to_string(), group.clone());
+    image
+}
+
+pub struct Lab {
+    pub broker: Broker,
+    pub now: Time,
+    pub group_config: BTreeMap<String, String>,
+    epoch: i32,
+    leader: BrokerId,
+    sequence: u64,
+    coming: BTreeMap<(Time, u64), Input<BrokerTimer>>,
+    timers: BTreeMap<BrokerTimer, (Time, u64)>,
+    answers: BTreeMap<i32, Response>,
+    requests: i32,
+}
+
+impl Lab {
+    /// The group's state has begun, as the group coordinator does it when a member subscribes.
+    pub fn new(group_config: &[(&str, &str)]) -> Lab {
+        let text = |(key, value): &(&str, &str)| (key.to_string(), value.to_string());
+        let mut lab = Lab {
+            broker: broker(Disk::default()),
+            now: Time::ZERO,
+            group_config: group_config.iter().map(text).collect(),
+            epoch: 0,
+            leader: ME,
+            sequence: 0,
+            coming: BTreeMap::new(),
+            timers: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            requests: 0,
+        };
+        lab.publish();
+        lab.run_for(100);
+        let partition = initialize::PartitionData::default().with_partition(0).with_start_offset(-1);
+        let topic = initialize::InitializeStateData::default()
+            .with_topic_id(TOPIC.0)
+            .with_partitions(vec![partition]);
+        let request = m::InitializeShareGroupStateRequest::default().with_group_id(GROUP.into());
+        lab.ask(request.with_topics(vec![topic]));
+        lab
+    }
+
+    /// The broker takes up what the metadata say by now.
+    pub fn publish(&mut self) {
+        let mut fx = Effects::default();
+        self.broker.load_image(self.now, image(self.leader, self.epoch, &self.group_config), &mut fx);
+        self.carry(fx);
+    }
+
+    /// Another broker leads t-0, or this one does again.
+    pub fn move_leader(&mut self, to: BrokerId) {
+        if self.leader != to {
+            self.leader = to;
+            self.epoch += 1;
+            self.publish();
+        }
+    }
+
+    pub fn come_back(&mut self) {
+        self.move_leader(ME);
+        self.run_for(100);
+    }
+
+    fn push(&mut self, at: Time, input: Input<BrokerTimer>) -> (Time, u64) {
+        self.sequence += 1;
+        let place = (at.max(self.now), self.sequence);
+        self.coming.insert(place, input);
+        place
+    }
+
+    fn carry(&mut self, fx: Effects<BrokerTimer>) {
+        for effect in fx.into_vec() {
+            match effect {
+                Effect::SetTimer { timer, at } => {
+                    self.cancel(&timer);
+                    let place = self.push(at, Input::Timer(timer.clone()));
+                    self.timers.insert(timer, place);
+                }
+                Effect::CancelTimer(timer) => self.cancel(&timer),
+                Effect::Connect(peer) if peer.node == ME.into() => {
+                    self.push(self.now, Input::Connected(peer));
+                }
+                Effect::Send { to, correlation, request } if to.node == ME.into() => {
+                    let id = RequestId { from: ME.into(), channel: to.channel, connection: 1, correlation };
+                    let request = Rc::new(carry_request(&request).expect("it has a form"));
+                    self.push(self.now, Input::Request { id, client: "broker-1".into(), request });
+                }
+                Effect::Respond { to, response } => {
+                    let response = carry_response(&response).expect("it has a form");
+                    if to.from == ME.into() {
+                        let (from, correlation) = (Peer::new(ME, to.channel), to.correlation);
+                        self.push(
+                            self.now,
+                            Input::Response { from, correlation, response: Rc::new(response) },
+                        );
+                    } else {
+                        self.answers.insert(to.correlation, response);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn cancel(&mut self, timer: &BrokerTimer) {
+        if let Some(place) = self.timers.remove(timer) {
+            self.coming.remove(&place);
+        }
+    }
+
+    /// The next thing happens, if it does until then.
+    fn step(&mut self, until: Time) -> bool {
+        let Some((&place, _)) = self.coming.first_key_value().filter(|((at, _), _)| *at <= until) else {
+            return false;
+        };
+        let Some(input) = self.coming.remove(&place) else { return false };
+        self.now = place.0;
+        if let Input::Timer(timer) = &input {
+            self.timers.remove(timer);
+        }
+        let mut fx = Effects::default();
+        self.broker.handle(self.now, input, &mut fx);
+        self.carry(fx);
+        true
+    }
+
+    pub fn run_for(&mut self, ms: i64) {
+        self.run_until(self.now.plus_ms(ms));
+    }
+
+    /// Nothing if that is past already.
+    pub fn run_until(&mut self, until: Time) {
+        while self.step(until) {}
+        self.now = self.now.max(until);
+    }
+
+    /// Sends a client's request; its number.
+    pub fn send(&mut self, request: impl Into<Request>) -> i32 {
+        self.requests += 1;
+        let correlation = self.requests;
+        let id = RequestId { from: NodeId::Client(1), channel: Channel::Main, connection: 1, correlation };
+        let request = Rc::new(carry_request(&request.into()).expect("it has a form"));
+        self.push(self.now, Input::Request { id, client: "client".into(), request });
+        correlation
+    }
+
+    pub fn answer(&mut self, number: i32) -> Option<Response> {
+        self.answers.remove(&number)
+    }
+
+    /// Asks, and waits for the answer.
+    pub fn ask(&mut self, request: impl Into<Request>) -> Response {
+        const PATIENCE_MS: i64 = 60_000;
+        let number = self.send(request);
+        let until = self.now.plus_ms(PATIENCE_MS);
+        while !self.answers.contains_key(&number) && self.step(until) {}
+        self.answer(number).expect("it is answered within a minute")
+    }
+
+    /// Batches of so many records each.
+    pub fn produce(&mut self, sizes: impl IntoIterator<Item = i64>) {
+        for size in sizes {
+            let mut builder = BatchBuilder::new();
+            for _ in 0..size {
+                let timestamp_ms = self.now.wall_ms();
+                builder.append(&NewRecord { timestamp_ms, key: None, value: Some(b"v"), headers: &[] });
+            }
+            let batch = builder.finish(None).into_bytes();
+            let tp = TopicPartition::new(&"t".into(), 0);
+            let mut fx = Effects::default();
+            let written = self.broker.with_replicas(self.now, &mut fx, |replicas, step| {
+                replicas.append_as_coordinator(&tp, batch, step)
+            });
+            written.expect("the leader takes it");
+            self.broker.settle(self.now, &mut fx);
+            self.carry(fx);
+        }
+    }
+
+    pub fn delete_records(&mut self, before: i64) {
+        let partition = m::delete_records_request::DeleteRecordsPartition::default().with_offset(before);
+        let topic = m::delete_records_request::DeleteRecordsTopic::default()
+            .with_name(m::TopicName("t".into()))
+            .with_partitions(vec![partition]);
+        self.ask(m::DeleteRecordsRequest::default().with_timeout_ms(1000).with_topics(vec![topic]));
+    }
+
+    /// What is persisted: start, and how many records are not done.
+    pub fn start_and_lag(&mut self) -> Option<(i64, i64)> {
+        let partition = summary::PartitionData::default().with_partition(0).with_leader_epoch(-1);
+        let topic =
+            summary::ReadStateSummaryData::default().with_topic_id(TOPIC.0).with_partitions(vec![partition]);
+        let request = m::ReadShareGroupStateSummaryRequest::default().with_group_id(GROUP.into());
+        let Response::ReadShareGroupStateSummary(response) =
+            self.ask(SameAsVersion0(request.with_topics(vec![topic])))
+        else {
+            panic!("another answer")
+        };
+        let SummaryPartition { start_offset, delivery_complete_count, .. } =
+            response.results[0].partitions[0];
+        let replica =
+            self.broker.replicas().partition(&TopicPartition::new(&"t".into(), 0)).expect("it is there");
+        let end = replica.log.high_watermark().0;
+        let is_known = start_offset >= 0 && delivery_complete_count >= 0;
+        is_known.then_some((start_offset, end - start_offset - i64::from(delivery_complete_count)))
+    }
+}
+
+pub fn broker(disk: Disk) -> Broker {
+    Broker::new(BrokerSetup {
+        id: ME,
+        rack: None,
+        voters: Rc::new([ControllerId(101)]),
+        config: Rc::default(),
+        disk,
+        random: Random::stream(1, "broker"),
+    })
+}

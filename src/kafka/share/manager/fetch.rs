@@ -1,0 +1,293 @@
+//! Fetches of share groups (`KafkaApis.handleShareFetchRequest`, `DelayedShareFetch`).
+//!
+//! **Invariant:** records are handed out in the step that answers; a fetch that waits holds nothing.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::super::key::ShareKey;
+use super::super::partition::{AcquireMode, Acquirer, Fetched as FetchedBatches};
+use super::super::range::OffsetRange;
+use super::super::sessions::{FINAL_EPOCH, TopicIdPartition, rotate};
+use super::acknowledge::{Acknowledgements, who};
+use super::answer::{Fetched, Kind, Pending};
+use super::{Ground, ManagerEffects, ShareFetchTimer, SharePartitionManager};
+use crate::kafka::effects::RequestId;
+use crate::kafka::log::Isolation;
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::protocol::share::{ShareFetchRequest, ShareFetchResponse};
+use crate::kafka::types::{GroupId, MemberId, Offset, TopicId};
+
+/// A fetch that waits.
+#[derive(Clone, Debug)]
+pub(super) struct Parked {
+    pub request: RequestId,
+    pub group: GroupId,
+    pub member: MemberId,
+    /// In the order in which they have their turn.
+    pub partitions: Vec<TopicIdPartition>,
+    /// Partitions that cannot be read, and why.
+    pub errors: BTreeMap<TopicIdPartition, ErrorCode>,
+    limits: Limits,
+}
+
+/// How much a fetch takes.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    mode: AcquireMode,
+    batch_size: i64,
+    max_records: i64,
+    min_bytes: i64,
+    max_bytes: i64,
+}
+
+const RECORD_LIMIT: i8 = 1;
+
+impl Limits {
+    fn of(request: &ShareFetchRequest, ground: &Ground<'_>) -> Limits {
+        let max_bytes = request.max_bytes.min(ground.fetch_max_bytes);
+        let is_strict = request.share_acquire_mode == RECORD_LIMIT;
+        Limits {
+            mode: if is_strict { AcquireMode::RecordLimit } else { AcquireMode::BatchOptimized },
+            batch_size: request.batch_size.into(),
+            max_records: request.max_records.into(),
+            min_bytes: request.min_bytes.min(max_bytes).into(),
+            max_bytes: max_bytes.into(),
+        }
+    }
+}
+
+impl SharePartitionManager {
+    pub fn fetch(
+        &mut self,
+        id: RequestId,
+        request: &ShareFetchRequest,
+        ground: &Ground<'_>,
+        fx: &mut ManagerEffects,
+    ) {
+        let acknowledgements = acknowledgements_of(request);
+        let opened = self.open_session(request, !acknowledgements.is_empty());
+        let ((group, member), partitions) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                let error_code = error.code();
+                return fx
+                    .effects
+                    .respond(id, ShareFetchResponse { error_code, ..ShareFetchResponse::default() });
+            }
+        };
+        let pending = Pending {
+            kind: Kind::Fetch,
+            group: group.clone(),
+            member: member.clone(),
+            closes: request.share_session_epoch == FINAL_EPOCH,
+            acknowledged: acknowledgements.keys().map(|tip| (*tip, None)).collect(),
+            fetched: None,
+        };
+        self.pending.insert(id, pending);
+        self.take_acknowledgements(id, acknowledgements, request.is_renew_ack, ground, fx);
+        let (limits, errors) = (Limits::of(request, ground), BTreeMap::new());
+        let parked = Parked { request: id, group, member, partitions, errors, limits };
+        self.wait_for_records(parked, request, ground, fx);
+    }
+
+    fn open_session(
+        &mut self,
+        request: &ShareFetchRequest,
+        has_acknowledgements: bool,
+    ) -> Result<((GroupId, MemberId), Vec<TopicIdPartition>), ErrorCode> {
+        let who = who(request.group_id.as_deref(), request.member_id.as_deref())?;
+        let wants = [request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms];
+        if request.is_renew_ack && wants != [0; 4] {
+            return Err(ErrorCode::InvalidRequest);
+        }
+        let named = request.topics.iter().flat_map(|topic| {
+            topic.partitions.iter().map(|partition| (TopicId(topic.topic_id), partition.partition_index))
+        });
+        let forgotten = request
+            .forgotten_topics_data
+            .iter()
+            .flat_map(|topic| topic.partitions.iter().map(|partition| (TopicId(topic.topic_id), *partition)));
+        let forgotten: Vec<_> = forgotten.collect();
+        let epoch = request.share_session_epoch;
+        let mut partitions =
+            self.sessions.fetch(&who, epoch, named.collect(), &forgotten, has_acknowledgements)?;
+        rotate(&mut partitions, epoch);
+        Ok((who, partitions))
+    }
+
+    /// Reads at once, or when there is something or the time is up.
+    fn wait_for_records(
+        &mut self,
+        mut parked: Parked,
+        request: &ShareFetchRequest,
+        ground: &Ground<'_>,
+        fx: &mut ManagerEffects,
+    ) {
+        self.fetches += 1;
+        let number = self.fetches;
+        if request.is_renew_ack {
+            parked.partitions.clear();
+        }
+        let known = std::mem::take(&mut parked.partitions).into_iter();
+        for tip in known {
+            let tp = ground.name_of(tip).ok_or(ErrorCode::UnknownTopicId);
+            let exists = tp.and_then(|tp| match ground.image.partition(&tp) {
+                Some(_) => Ok(tp),
+                None => Err(ErrorCode::UnknownTopicOrPartition),
+            });
+            let key = ShareKey { group: parked.group.clone(), topic_id: tip.0, partition: tip.1 };
+            let wants = parked.limits.max_records > 0 && parked.limits.max_bytes > 0;
+            match exists {
+                Ok(tp) if wants => match self.open(&key, &tp, number, ground, fx) {
+                    Ok(()) => parked.partitions.push(tip),
+                    Err(error) => drop(parked.errors.insert(tip, error)),
+                },
+                Ok(_) => {}
+                Err(error) => drop(parked.errors.insert(tip, error)),
+            }
+        }
+        let waits = !parked.partitions.is_empty();
+        self.parked.insert(number, Rc::new(parked));
+        if !waits {
+            return self.end_fetch(number, ground, fx);
+        }
+        let deadline = ground.now.plus_ms(i64::from(request.max_wait_ms));
+        fx.effects.set_timer(ShareFetchTimer::Deadline(number), deadline);
+        self.try_fetch(number, ground, fx);
+    }
+
+    /// Ends a fetch if there is enough for it.
+    pub(super) fn try_fetch(&mut self, number: u64, ground: &Ground<'_>, fx: &mut ManagerEffects) {
+        let Some(parked) = self.parked.get(&number).cloned() else { return };
+        let acquirable = self.acquirable(&parked, ground);
+        if !acquirable.is_empty() && has_enough(&parked, &acquirable, ground) {
+            fx.effects.cancel_timer(ShareFetchTimer::Deadline(number));
+            self.end_fetch(number, ground, fx);
+        }
+    }
+
+    /// The partitions of which something may be handed out, each with where to read (`acquirablePartitions`).
+    fn acquirable(&mut self, parked: &Parked, ground: &Ground<'_>) -> Vec<(TopicIdPartition, Offset)> {
+        let settings = ground.settings(&parked.group);
+        let mut acquirable = Vec::new();
+        for tip in &parked.partitions {
+            let key = ShareKey { group: parked.group.clone(), topic_id: tip.0, partition: tip.1 };
+            let slot = self.slots.get_mut(&key).map(Rc::make_mut);
+            if let Some(partition) = slot.and_then(|slot| slot.partition.as_mut())
+                && partition.can_acquire(&settings)
+            {
+                acquirable.push((*tip, partition.next_fetch_offset()));
+            }
+        }
+        acquirable
+    }
+
+    /// Hands out what there is, and answers.
+    pub(super) fn end_fetch(&mut self, number: u64, ground: &Ground<'_>, fx: &mut ManagerEffects) {
+        let Some(parked) = self.parked.remove(&number) else { return };
+        let acquirable = self.acquirable(&parked, ground);
+        let isolation = ground.isolation(&parked.group);
+        let share = share_of(parked.limits.max_bytes, acquirable.len());
+        let mut fetched = BTreeMap::new();
+        let (mut records_left, mut bytes_left) = (parked.limits.max_records, parked.limits.max_bytes);
+        for (tip, offset) in acquirable {
+            let is_first = bytes_left == parked.limits.max_bytes;
+            let budget = (share.min(bytes_left), is_first);
+            let part = self.hand_out(&parked, (tip, offset), isolation, records_left, budget, ground, fx);
+            records_left -= part.acquired.iter().map(|acquired| acquired.range.count()).sum::<i64>();
+            bytes_left = (bytes_left - part.records.len() as i64).max(0);
+            if part.error.is_some() || !part.acquired.is_empty() {
+                fetched.insert(tip, part);
+            }
+        }
+        for (tip, error) in &parked.errors {
+            fetched.insert(*tip, Fetched { error: Some(*error), ..Fetched::default() });
+        }
+        if let Some(pending) = self.pending.get_mut(&parked.request) {
+            pending.fetched = Some(fetched);
+        }
+        self.try_answer(parked.request, ground, fx);
+    }
+
+    /// Of one partition (`ShareFetchUtils.processFetchResponse`).
+    #[expect(clippy::too_many_arguments, reason = "one partition's turn in a fetch")]
+    fn hand_out(
+        &mut self,
+        parked: &Parked,
+        (tip, offset): (TopicIdPartition, Offset),
+        isolation: Isolation,
+        max_records: i64,
+        (max_bytes, min_one_message): (i64, bool),
+        ground: &Ground<'_>,
+        fx: &mut ManagerEffects,
+    ) -> Fetched {
+        let key = ShareKey { group: parked.group.clone(), topic_id: tip.0, partition: tip.1 };
+        let Some(slot) = self.slots.get_mut(&key).map(Rc::make_mut) else { return Fetched::default() };
+        let tp = slot.tp.clone();
+        let Some(partition) = &mut slot.partition else { return Fetched::default() };
+        let read = match ground.read(&tp, offset, isolation, max_bytes, min_one_message) {
+            Ok(read) => read,
+            Err(ErrorCode::OffsetOutOfRange) => {
+                // The log's start has passed it. The client tries again, and nothing is told of it.
+                let log_start = ground.led(&tp).map(|partition| partition.log.log_start_offset());
+                log_start.into_iter().for_each(|offset| partition.log_start_moved(offset));
+                return Fetched::default();
+            }
+            Err(error) => return Fetched { error: Some(error), ..Fetched::default() },
+        };
+        let by = Acquirer {
+            member: &parked.member,
+            mode: parked.limits.mode,
+            batch_size: parked.limits.batch_size,
+            max_records,
+            fetch_offset: offset,
+        };
+        let ranges = read.ranges();
+        let batches = FetchedBatches { batches: &ranges, aborted: &read.aborted };
+        let acquired = partition.acquire(&by, batches, &ground.settings(&parked.group), ground.now);
+        slot.arm(&key, fx);
+        let (Some(first), Some(last)) = (acquired.first(), acquired.last()) else {
+            return Fetched::default();
+        };
+        let records = read.slice(OffsetRange::new(first.range.first, last.range.last));
+        Fetched { error: None, records, acquired }
+    }
+}
+
+fn acknowledgements_of(request: &ShareFetchRequest) -> Acknowledgements<'_> {
+    let parts = request.topics.iter().flat_map(|topic| {
+        topic.partitions.iter().map(|partition| {
+            let tip = (TopicId(topic.topic_id), partition.partition_index);
+            (tip, partition.acknowledgement_batches.as_slice())
+        })
+    });
+    let has_some = |batches: &[_]| !batches.is_empty();
+    parts.filter(|(_, batches)| has_some(batches)).collect()
+}
+
+/// Every partition may take as much as any other (`PartitionMaxBytesStrategy`); what is left over is nobody's. (Kafka
+/// gives it to one that it draws.)
+fn share_of(max_bytes: i64, partitions: usize) -> i64 {
+    max_bytes.checked_div(partitions as i64).unwrap_or(max_bytes).max(1)
+}
+
+/// Whether a fetch is worth its answer (`isMinBytesSatisfied`): enough bytes, or something that only an answer tells.
+fn has_enough(parked: &Parked, acquirable: &[(TopicIdPartition, Offset)], ground: &Ground<'_>) -> bool {
+    let isolation = ground.isolation(&parked.group);
+    let share = share_of(parked.limits.max_bytes, acquirable.len());
+    let mut bytes = 0;
+    for (tip, offset) in acquirable {
+        let Some(tp) = ground.name_of(*tip) else { return true };
+        let Ok(partition) = ground.led(&tp) else { return true };
+        let log = &partition.log;
+        let bound = log.read_bound(isolation);
+        let is_outside = *offset < log.log_start_offset() || *offset > bound;
+        if is_outside || *offset < bound && log.segment_base(*offset) < log.segment_base(bound) {
+            return true;
+        }
+        bytes +=
+            ground.readable_bytes(partition, *offset, isolation, parked.limits.min_bytes.max(1)).min(share);
+    }
+    bytes >= parked.limits.min_bytes
+}

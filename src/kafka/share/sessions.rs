@@ -1,0 +1,199 @@
+//! Share sessions: which partitions a member reads at this broker, so that its requests name only what changes
+//! (`ShareSessionCache`, R-SHARE-14, 15).
+//!
+//! **Invariant:** a member has one session at a broker; its epoch is the one that its next request must have.
+
+use std::collections::BTreeMap;
+
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::types::{GroupId, MemberId, TopicId};
+
+/// A partition by its topic's id.
+pub type TopicIdPartition = (TopicId, i32);
+
+/// The epoch that opens a session, and the one that closes it.
+pub const INITIAL_EPOCH: i32 = 0;
+pub const FINAL_EPOCH: i32 = -1;
+
+/// `group.share.max.share.sessions`.
+const MAX_SESSIONS: usize = 2000;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareSession {
+    /// Of the next request.
+    pub epoch: i32,
+    /// In the order in which they were added.
+    pub partitions: Vec<TopicIdPartition>,
+}
+
+type Key = (GroupId, MemberId);
+
+#[derive(Clone, Debug, Default)]
+pub struct ShareSessions {
+    sessions: BTreeMap<Key, ShareSession>,
+}
+
+impl ShareSessions {
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, &ShareSession)> {
+        self.sessions.iter()
+    }
+
+    pub fn get(&self, key: &Key) -> Option<&ShareSession> {
+        self.sessions.get(key)
+    }
+
+    /// What a fetch with `epoch` reads, in the session's order, after it named and forgot some (`newContext`). One that
+    /// closes the session reads nothing.
+    ///
+    /// # Errors
+    ///
+    /// SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED; INVALID_REQUEST for a first
+    /// request that acknowledges something.
+    pub fn fetch(
+        &mut self,
+        key: &Key,
+        epoch: i32,
+        named: Vec<TopicIdPartition>,
+        forgotten: &[TopicIdPartition],
+        has_acknowledgements: bool,
+    ) -> Result<Vec<TopicIdPartition>, ErrorCode> {
+        match epoch {
+            FINAL_EPOCH => {
+                self.sessions.get(key).ok_or(ErrorCode::ShareSessionNotFound)?;
+                Ok(Vec::new())
+            }
+            INITIAL_EPOCH if has_acknowledgements => Err(ErrorCode::InvalidRequest),
+            INITIAL_EPOCH => {
+                self.sessions.remove(key);
+                if self.sessions.len() >= MAX_SESSIONS {
+                    return Err(ErrorCode::ShareSessionLimitReached);
+                }
+                let session = ShareSession { epoch: next_epoch(INITIAL_EPOCH), partitions: named.clone() };
+                self.sessions.insert(key.clone(), session);
+                Ok(named)
+            }
+            _ => {
+                let session = self.continued(key, epoch)?;
+                for partition in named {
+                    if !session.partitions.contains(&partition) {
+                        session.partitions.push(partition);
+                    }
+                }
+                session.partitions.retain(|partition| !forgotten.contains(partition));
+                Ok(session.partitions.clone())
+            }
+        }
+    }
+
+    /// A ShareAcknowledge with `epoch` (`acknowledgeSessionUpdate`).
+    ///
+    /// # Errors
+    ///
+    /// SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH.
+    pub fn acknowledge(&mut self, key: &Key, epoch: i32) -> Result<(), ErrorCode> {
+        match epoch {
+            INITIAL_EPOCH => Err(ErrorCode::InvalidShareSessionEpoch),
+            FINAL_EPOCH => self.sessions.get(key).map(|_| ()).ok_or(ErrorCode::ShareSessionNotFound),
+            _ => self.continued(key, epoch).map(|_| ()),
+        }
+    }
+
+    /// The session ends; what it read.
+    pub fn remove(&mut self, key: &Key) -> Vec<TopicIdPartition> {
+        self.sessions.remove(key).map(|session| session.partitions).unwrap_or_default()
+    }
+
+    fn continued(&mut self, key: &Key, epoch: i32) -> Result<&mut ShareSession, ErrorCode> {
+        let session = self.sessions.get_mut(key).ok_or(ErrorCode::ShareSessionNotFound)?;
+        if session.epoch != epoch {
+            return Err(ErrorCode::InvalidShareSessionEpoch);
+        }
+        session.epoch = next_epoch(epoch);
+        Ok(session)
+    }
+}
+
+/// `nextEpoch`: after the greatest number comes 1.
+pub fn next_epoch(epoch: i32) -> i32 {
+    match epoch {
+        FINAL_EPOCH => FINAL_EPOCH,
+        i32::MAX => 1,
+        _ => epoch + 1,
+    }
+}
+
+/// Whoever was last in the line is first at some request, so that nobody starves (`PartitionRotateStrategy`).
+pub fn rotate(partitions: &mut [TopicIdPartition], epoch: i32) {
+    if let (Ok(epoch), 2..) = (usize::try_from(epoch), partitions.len()) {
+        partitions.rotate_left(epoch % partitions.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn key() -> Key {
+        ("g".into(), "m".into())
+    }
+
+    fn tips(partitions: &[i32]) -> Vec<TopicIdPartition> {
+        partitions.iter().map(|partition| (TopicId(Uuid::from_u128(1)), *partition)).collect()
+    }
+
+    #[test]
+    fn a_session_remembers_what_it_reads_r_share_14() {
+        let mut sessions = ShareSessions::default();
+        let mut fetch = |epoch, named: &[i32], forgotten: &[i32]| {
+            sessions.fetch(&key(), epoch, tips(named), &tips(forgotten), false)
+        };
+        assert_eq!(fetch(0, &[0, 1], &[]), Ok(tips(&[0, 1])));
+        assert_eq!(fetch(1, &[2, 1], &[0]), Ok(tips(&[1, 2])));
+        assert_eq!(fetch(2, &[], &[]), Ok(tips(&[1, 2])));
+        assert_eq!(fetch(-1, &[], &[]), Ok(vec![]), "it reads no more");
+        assert_eq!(sessions.remove(&key()), tips(&[1, 2]));
+    }
+
+    #[test]
+    fn epochs_follow_each_other_r_share_15() {
+        let mut sessions = ShareSessions::default();
+        let not_found = Err(ErrorCode::ShareSessionNotFound);
+        for epoch in [-1, 1] {
+            assert_eq!(sessions.acknowledge(&key(), epoch), not_found);
+            assert!(sessions.fetch(&key(), epoch, vec![], &[], false).is_err());
+        }
+        assert_eq!(sessions.acknowledge(&key(), 0), Err(ErrorCode::InvalidShareSessionEpoch));
+        assert_eq!(sessions.fetch(&key(), 0, vec![], &[], true), Err(ErrorCode::InvalidRequest));
+        sessions.fetch(&key(), 0, tips(&[0]), &[], false).expect("it opens");
+        assert_eq!(sessions.acknowledge(&key(), 1), Ok(()));
+        assert_eq!(sessions.acknowledge(&key(), 1), Err(ErrorCode::InvalidShareSessionEpoch));
+        assert_eq!(sessions.fetch(&key(), 2, vec![], &[], true), Ok(tips(&[0])));
+        assert_eq!(sessions.acknowledge(&key(), -1), Ok(()));
+    }
+
+    #[test]
+    fn there_are_two_thousand_at_most_r_share_15() {
+        let mut sessions = ShareSessions::default();
+        for number in 0..2000 {
+            let key = ("g".into(), MemberId::new(&number.to_string()));
+            assert!(sessions.fetch(&key, 0, vec![], &[], false).is_ok());
+        }
+        assert_eq!(sessions.fetch(&key(), 0, vec![], &[], false), Err(ErrorCode::ShareSessionLimitReached));
+    }
+
+    #[test]
+    fn partitions_take_turns() {
+        let turn = |epoch| {
+            let mut partitions = tips(&[0, 1, 2]);
+            rotate(&mut partitions, epoch);
+            partitions
+        };
+        assert_eq!(turn(0), tips(&[0, 1, 2]));
+        assert_eq!(turn(1), tips(&[1, 2, 0]));
+        assert_eq!(turn(5), tips(&[2, 0, 1]));
+        assert_eq!(turn(-1), tips(&[0, 1, 2]));
+        assert_eq!(next_epoch(i32::MAX), 1);
+    }
+}
