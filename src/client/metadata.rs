@@ -378,6 +378,11 @@ impl Metadata {
         self.update_version
     }
 
+    /// The brokers of the last answer, or those that the client was started with.
+    pub fn nodes(&self) -> impl Iterator<Item = BrokerId> {
+        self.nodes.keys().copied()
+    }
+
     pub fn knows(&self, broker: BrokerId) -> bool {
         self.nodes.contains_key(&broker)
     }

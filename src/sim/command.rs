@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::client::admin::GroupOperation;
 use crate::client::consumer::ConsumerSpec;
 use crate::client::producer::ProducerSpec;
 use crate::kafka::controller::configs::Resource;
@@ -116,8 +117,10 @@ pub enum Command {
         key: String,
         value: Option<String>,
     },
-    /// What configs a topic, a broker or the cluster was given.
+    /// What configs a topic, a broker, a group or the cluster was given.
     Describe(Resource),
+    /// What `kafka-consumer-groups.sh` does.
+    Groups(GroupOperation),
     /// How the controllers' quorum stands, and how far brokers follow it.
     DescribeQuorum,
 }

@@ -7,22 +7,25 @@
 
 use super::act;
 use super::model::{Model, ReplicaView, Role};
+use crate::client::admin::{Goal, GroupOperation, Reset, Scope, Target as ResetTarget};
 use crate::kafka::config::{Key, NULL, TOPIC_KEYS, UpdateMode, broker_keys, update_mode};
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
-use crate::kafka::types::{BrokerId, ClientName, Offset, Topic, TopicPartition};
+use crate::kafka::types::{BrokerId, ClientName, GroupId, Offset, Topic, TopicPartition};
 use crate::lab::command::print;
 use crate::sim::{Command, Target};
 
 type Lines = fn(&Model) -> Vec<Command>;
 
 /// The verbs that are told of at length, and how.
-const AT_LENGTH: [(&str, Lines); 7] = [
+const AT_LENGTH: [(&str, Lines); 9] = [
     ("set", |model| configs(model, |key| Some(key.default.to_owned()))),
     ("unset", |model| configs(model, |_| None)),
     ("reassign", reassignments),
     ("cancel", |model| partitions(model).map(Command::CancelReassignment).collect()),
-    ("delete", deletions_of_records),
+    ("delete", |model| [deletions_of_records(model), deletions_of_offsets(model)].concat()),
+    ("plan", |model| resets(model, false)),
+    ("reset", |model| resets(model, true)),
     ("elect", elections),
     ("add", more_partitions),
 ];
@@ -60,7 +63,14 @@ fn commands(model: &Model) -> Vec<Command> {
     for topic in topics(model) {
         commands.extend([Command::Describe(Resource::Topic(topic.clone())), Command::DeleteTopic(topic)]);
     }
-    commands.extend(model.groups.iter().map(|group| Command::Describe(Resource::Group(group.id.clone()))));
+    commands.push(Command::Groups(GroupOperation::List));
+    for group in model.groups.iter() {
+        commands.extend([
+            Command::Groups(GroupOperation::Describe(group.id.clone())),
+            Command::Groups(GroupOperation::Delete(group.id.clone())),
+            Command::Describe(Resource::Group(group.id.clone())),
+        ]);
+    }
     let kinds = [ElectionType::Preferred, ElectionType::Unclean];
     commands.extend(kinds.map(|kind| Command::ElectLeader { kind, partition: None }));
     commands.extend([Command::Describe(Resource::Broker(None)), Command::DescribeQuorum]);
@@ -193,6 +203,36 @@ fn deletions_of_records(model: &Model) -> Vec<Command> {
         [Some(to(None)), before.map(|before| to(Some(before)))].into_iter().flatten()
     };
     leaders(model).into_iter().flat_map(of_partition).collect()
+}
+
+/// What each group committed for each topic.
+fn deletions_of_offsets(model: &Model) -> Vec<Command> {
+    let of_group = |group: GroupId| {
+        topics(model).map(move |topic| {
+            let scope = Scope::Topic(topic);
+            Command::Groups(GroupOperation::DeleteOffsets { group: group.clone(), scope })
+        })
+    };
+    model.groups.iter().flat_map(|group| of_group(group.id.clone())).collect()
+}
+
+/// Each group to both ends of each topic, to a minute ago, and by ten records back and on.
+fn resets(model: &Model, executes: bool) -> Vec<Command> {
+    const TARGETS: [ResetTarget; 5] = [
+        ResetTarget::Earliest,
+        ResetTarget::Latest,
+        ResetTarget::Ago { ms: 60_000 },
+        ResetTarget::Shift(-10),
+        ResetTarget::Shift(10),
+    ];
+    let of_group = |group: GroupId| {
+        let reset = move |topic: Topic, target| {
+            let goal = Goal::All(Scope::Topic(topic), target);
+            Command::Groups(GroupOperation::Reset(Reset { group: group.clone(), goal, executes }))
+        };
+        topics(model).flat_map(move |topic| TARGETS.map(|target| reset(topic.clone(), target)))
+    };
+    model.groups.iter().flat_map(|group| of_group(group.id.clone())).collect()
 }
 
 fn elections(model: &Model) -> Vec<Command> {

@@ -18,6 +18,7 @@ mod determinism;
 mod durability;
 mod fetch_sessions;
 mod fetching;
+mod group_admin;
 mod groups;
 mod lifecycle;
 mod live;

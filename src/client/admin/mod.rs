@@ -1,26 +1,31 @@
 //! The administrator's tools: `kafka-topics.sh`, `kafka-configs.sh`, `kafka-leader-election.sh`,
-//! `kafka-reassign-partitions.sh` and `kafka-delete-records.sh` on top of Kafka's `KafkaAdminClient`.
+//! `kafka-reassign-partitions.sh`, `kafka-delete-records.sh` and `kafka-consumer-groups.sh` on top of Kafka's `KafkaAdminClient`.
 //!
 //! Operations are worked off one after the other, as a person at a shell would have it. What a change did to the cluster
 //! is told by the controller's events; only a refusal is told here.
 //!
 //! **Invariant:** each operation has one outcome within default.api.timeout.ms of its turn.
 
+mod groups;
 mod operation;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
+use kafka_protocol::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
+
+use groups::{Errand, Heard, Next, To};
+pub use groups::{Goal, GroupOperation, Reset, Scope, Target};
 pub use operation::Operation;
 
 use super::config::CommonConfig;
 use super::metadata::{Metadata, main_peer};
-use crate::kafka::effects::{Effects, Input};
+use crate::kafka::effects::{Effects, Input, Peer};
 use crate::kafka::event::Event;
 use crate::kafka::network_client::{NetworkClient, NetworkEvent, NetworkTimer};
-use crate::kafka::protocol::{ErrorCode, Response};
+use crate::kafka::protocol::{ErrorCode, Request, Response};
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, ClientName};
+use crate::kafka::types::{BrokerId, ClientName, GroupId, NodeId, Topic};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AdminTimer {
@@ -43,6 +48,8 @@ pub type Outcome = Result<(), (ErrorCode, String)>;
 #[derive(Clone, Debug)]
 enum Context {
     Metadata,
+    /// FindCoordinator.
+    Coordinator,
     Operation,
 }
 
@@ -56,6 +63,10 @@ struct Call {
     tries: i32,
     not_before: Time,
     in_flight: bool,
+    /// Of what takes several requests.
+    errand: Option<Errand>,
+    /// The coordinator of the group that it is about, once it was found.
+    coordinator: Option<BrokerId>,
 }
 
 #[derive(Clone, Debug)]
@@ -75,6 +86,9 @@ const API_TIMEOUT_MS: i64 = 60_000;
 const IDLE_MS: i64 = 10_000;
 /// `KafkaAdminClient` has one request in flight for each connection.
 const MAX_IN_FLIGHT: i32 = 1;
+
+/// FindCoordinator's key type of a group.
+const GROUP_KEY: i8 = 0;
 
 type Fx<'a> = &'a mut Effects<AdminTimer>;
 
@@ -102,6 +116,8 @@ impl AdminClient {
             tries: 0,
             not_before: now,
             in_flight: false,
+            errand: None,
+            coordinator: None,
         });
         fx.cancel_timer(AdminTimer::Idle);
         self.poll(now, fx);
@@ -115,8 +131,8 @@ impl AdminClient {
             input => self.network.on_input(now, &input, fx),
         };
         match event {
-            Some(NetworkEvent::Answered { context, response, .. }) => {
-                self.on_answer(now, context, &response, fx)
+            Some(NetworkEvent::Answered { peer, context, response, .. }) => {
+                self.on_answer(now, peer, context, &response, fx)
             }
             Some(NetworkEvent::Lost { contexts, .. }) => self.on_lost(now, contexts),
             Some(NetworkEvent::Ready(_) | NetworkEvent::BackoffOver(_)) | None => {}
@@ -141,9 +157,15 @@ impl AdminClient {
             let message = format!("timed out after {} attempt(s)", call.tries);
             return self.finish(now, Err((ErrorCode::RequestTimedOut, message)), fx);
         }
-        self.metadata.want(call.operation.asks_leader_of().map(|tp| tp.topic.clone()).into_iter().collect());
+        if let (Operation::Groups(operation), None) = (&call.operation, &call.errand) {
+            call.errand = Some(Errand::new(operation.clone(), now, &self.metadata));
+        }
+        self.metadata.want(call.topics());
         if !call.in_flight && call.not_before <= now {
-            self.try_to_send(now, deadline, fx);
+            match call.errand.is_some() {
+                true => self.go_on(now, deadline, fx),
+                false => self.try_to_send(now, deadline, fx),
+            }
         }
         let waits_until = self.calls.front().map_or(now, |call| call.not_before);
         let metadata_at = self.metadata.maybe_refresh(now, &mut self.network, Context::Metadata, fx);
@@ -180,6 +202,40 @@ impl AdminClient {
         self.network.send(now, main_peer(node), request, Context::Operation, timeout_ms, fx);
     }
 
+    /// The next request of an errand, or its end.
+    fn go_on(&mut self, now: Time, deadline: Time, fx: Fx<'_>) {
+        let Some(call) = self.calls.front_mut() else { return };
+        let Some(next) = call.errand.as_mut().map(|errand| errand.next(&self.metadata)) else { return };
+        let (node, request, context) = match (next, call.coordinator) {
+            (Next::Metadata, _) => {
+                self.metadata.want(call.topics());
+                return self.metadata.request_update();
+            }
+            (Next::Done(findings), _) => {
+                findings.into_iter().for_each(|event| fx.event(*event));
+                return self.finish(now, Ok(()), fx);
+            }
+            (Next::Refused(error, message), _) => return self.finish(now, Err((error, message)), fx),
+            (Next::Ask(To::Broker(node), request), _) => (Some(node), *request, Context::Operation),
+            (Next::Ask(To::Coordinator(_), request), Some(node)) => {
+                (Some(node), *request, Context::Operation)
+            }
+            (Next::Ask(To::Coordinator(group), _), None) => {
+                let node = self.metadata.least_loaded(now, &self.network);
+                (node, find_coordinator(&group), Context::Coordinator)
+            }
+        };
+        let Some(node) = node else { return };
+        if !self.network.ready(now, main_peer(node), fx) {
+            return;
+        }
+        if let Some(call) = self.calls.front_mut() {
+            call.in_flight = true;
+        }
+        let timeout_ms = self.config.request_timeout_ms.min(deadline.ms_since(now)).max(1);
+        self.network.send(now, main_peer(node), request, context, timeout_ms, fx);
+    }
+
     /// The one broker that could do it is not part of the cluster, for all that is known.
     fn wait_for_node(&mut self, now: Time) {
         if let Some(call) = self.calls.front_mut() {
@@ -188,9 +244,28 @@ impl AdminClient {
         self.metadata.request_update();
     }
 
-    fn on_answer(&mut self, now: Time, context: Context, response: &Response, fx: Fx<'_>) {
+    fn on_answer(&mut self, now: Time, peer: Peer, context: Context, response: &Response, fx: Fx<'_>) {
+        if let Some(call) = self.calls.front_mut()
+            && let Some(errand) = &mut call.errand
+            && matches!(context, Context::Operation)
+        {
+            call.in_flight = false;
+            let NodeId::Broker(from) = peer.node else { return };
+            return match errand.hear(from, response) {
+                Heard::Taken => call.tries = 0,
+                Heard::Again => self.retry(now),
+                Heard::Elsewhere => {
+                    call.coordinator = None;
+                    self.retry(now);
+                }
+                Heard::Refused(error, message) => self.finish(now, Err((error, message)), fx),
+            };
+        }
         let (error, message) = match (context, response) {
             (Context::Metadata, Response::Metadata(answer)) => return self.metadata.on_response(now, answer),
+            (Context::Coordinator, Response::FindCoordinator(answer)) => {
+                return self.on_coordinator(now, answer, fx);
+            }
             (Context::Operation, response) => operation::outcome(response),
             (context, response) => panic!("{:?} answers {context:?}", response.api()),
         };
@@ -211,13 +286,35 @@ impl AdminClient {
         }
     }
 
+    fn on_coordinator(&mut self, now: Time, answer: &FindCoordinatorResponse, fx: Fx<'_>) {
+        let Some(call) = self.calls.front_mut() else { return };
+        call.in_flight = false;
+        let found = answer.coordinators.first();
+        match found.map(|found| (ErrorCode::from_code(found.error_code), BrokerId(found.node_id.0))) {
+            Some((ErrorCode::None, node)) => call.coordinator = Some(node),
+            Some((error, _)) if !error.is_retriable() => {
+                self.finish(now, Err((error, error.name().to_owned())), fx);
+            }
+            _ => self.retry(now),
+        }
+    }
+
     /// Whether a lost request was carried out is not known: a topic that is created again may exist by now.
     fn on_lost(&mut self, now: Time, contexts: Vec<Context>) {
+        let mut lost = false;
         for context in contexts {
             match context {
                 Context::Metadata => self.metadata.on_failure(now),
-                Context::Operation => self.retry(now),
+                Context::Coordinator | Context::Operation => lost = true,
             }
+        }
+        if let Some(call) = self.calls.front_mut() {
+            // A broker that an errand cannot even connect to may not be the one to ask any more.
+            lost |= call.errand.is_some() && !call.in_flight;
+            call.coordinator = None;
+        }
+        if lost {
+            self.retry(now);
         }
         self.metadata.on_disconnect(now);
     }
@@ -253,236 +350,22 @@ impl AdminClient {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
-    use std::rc::Rc;
-
-    use kafka_protocol::messages::create_topics_response::CreatableTopicResult;
-    use kafka_protocol::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
-    use kafka_protocol::messages::metadata_response::MetadataResponseBroker;
-    use kafka_protocol::messages::{
-        ApiVersionsResponse, CreateTopicsResponse, IncrementalAlterConfigsResponse, MetadataResponse,
-    };
-
-    use kafka_protocol::messages::IncrementalAlterConfigsRequest;
-
-    use super::operation::wire;
-    use super::*;
-    use crate::kafka::controller::configs::Op;
-    use crate::kafka::effects::{Effect, Peer};
-    use crate::kafka::protocol::{Request, strict};
-
-    struct Bench {
-        admin: AdminClient,
-        now: Time,
-        timers: BTreeMap<AdminTimer, Time>,
-        inbox: VecDeque<Input<AdminTimer>>,
-        /// What the cluster answers to the operations, in turn; `None` resets the connection.
-        answers: VecDeque<Option<(ErrorCode, &'static str)>>,
-        reachable: bool,
-        requests: Vec<Request>,
-        open: BTreeSet<Peer>,
-        refusals: Vec<(String, ErrorCode, String)>,
-    }
-
-    impl Bench {
-        fn new(answers: &[Option<(ErrorCode, &'static str)>]) -> Bench {
-            Bench {
-                admin: AdminClient::new(
-                    "admin".into(),
-                    &[BrokerId(1), BrokerId(2)],
-                    Random::stream(1, "admin"),
-                ),
-                now: Time::ZERO,
-                timers: BTreeMap::new(),
-                inbox: VecDeque::new(),
-                answers: answers.iter().copied().collect(),
-                reachable: true,
-                requests: Vec::new(),
-                open: BTreeSet::new(),
-                refusals: Vec::new(),
-            }
+impl Call {
+    /// The topics whose metadata it needs.
+    fn topics(&self) -> BTreeSet<Topic> {
+        match &self.errand {
+            Some(errand) => errand.topics(),
+            None => self.operation.asks_leader_of().map(|tp| tp.topic.clone()).into_iter().collect(),
         }
-
-        fn submit(&mut self, text: &str, operation: Operation) {
-            let mut fx = Effects::default();
-            self.admin.submit(self.now, text, operation, &mut fx);
-            self.carry_out(fx);
-        }
-
-        fn run_for(&mut self, ms: i64) {
-            let end = self.now.plus_ms(ms);
-            loop {
-                while let Some(input) = self.inbox.pop_front() {
-                    let mut fx = Effects::default();
-                    self.admin.handle(self.now, input, &mut fx);
-                    self.carry_out(fx);
-                }
-                match self.timers.iter().map(|(timer, at)| (*at, *timer)).min() {
-                    Some((at, timer)) if at <= end => {
-                        self.now = at;
-                        self.timers.remove(&timer);
-                        self.inbox.push_back(Input::Timer(timer));
-                    }
-                    _ => break,
-                }
-            }
-            self.now = end;
-        }
-
-        fn carry_out(&mut self, fx: Effects<AdminTimer>) {
-            for effect in fx.into_vec() {
-                match effect {
-                    Effect::Connect(peer) if self.reachable => {
-                        self.open.insert(peer);
-                        self.inbox.push_back(Input::Connected(peer));
-                    }
-                    Effect::Connect(peer) => self.inbox.push_back(Input::Disconnected(peer)),
-                    Effect::Disconnect(peer) => drop(self.open.remove(&peer)),
-                    Effect::Send { to, correlation, request } => self.serve(to, correlation, &request),
-                    Effect::SetTimer { timer, at } => drop(self.timers.insert(timer, at)),
-                    Effect::CancelTimer(timer) => drop(self.timers.remove(&timer)),
-                    Effect::Event(Event::CommandRefused { text, error, message }) => {
-                        self.refusals.push((text, error, message));
-                    }
-                    other => panic!("no client does {other:?}"),
-                }
-            }
-        }
-
-        fn serve(&mut self, peer: Peer, correlation: i32, request: &Request) {
-            let request = strict::carry_request(request).expect("the wire can carry it");
-            let response: Response = match &request {
-                Request::ApiVersions(_) => ApiVersionsResponse::default().into(),
-                Request::Metadata(_) => {
-                    let broker = |id: i32| MetadataResponseBroker::default().with_node_id(id.into());
-                    MetadataResponse::default().with_brokers(vec![broker(1), broker(2)]).into()
-                }
-                operation => {
-                    self.requests.push(operation.clone());
-                    let Some((error, message)) = self.answers.pop_front().expect("an answer is planned")
-                    else {
-                        return self.inbox.push_back(Input::Disconnected(peer));
-                    };
-                    let message = (!message.is_empty()).then(|| wire(message));
-                    if matches!(operation, Request::CreateTopics(_)) {
-                        let result = CreatableTopicResult::default();
-                        let result = result.with_error_code(error.code()).with_error_message(message);
-                        CreateTopicsResponse::default().with_topics(vec![result]).into()
-                    } else {
-                        let result = AlterConfigsResourceResponse::default();
-                        let result = result.with_error_code(error.code()).with_error_message(message);
-                        IncrementalAlterConfigsResponse::default().with_responses(vec![result]).into()
-                    }
-                }
-            };
-            self.inbox.push_back(Input::Response { from: peer, correlation, response: Rc::new(response) });
-        }
-
-        fn check_refusal(&self, error: ErrorCode, message: &str) {
-            assert_eq!(self.refusals, [("create topic orders".to_owned(), error, message.to_owned())]);
-        }
-    }
-
-    fn create() -> Operation {
-        let configs = BTreeMap::from([("min.insync.replicas".to_owned(), "2".to_owned())]);
-        Operation::CreateTopic { topic: "orders".into(), partitions: 3, replication_factor: 3, configs }
-    }
-
-    fn alter(value: Option<&str>) -> Operation {
-        let value = value.map(str::to_owned);
-        Operation::AlterTopicConfig { topic: "orders".into(), key: "min.insync.replicas".to_owned(), value }
-    }
-
-    const DONE: Option<(ErrorCode, &str)> = Some((ErrorCode::None, ""));
-
-    #[test]
-    fn operations_are_done_one_after_the_other_in_kafkas_requests() {
-        let mut bench = Bench::new(&[DONE, DONE, DONE]);
-        bench.submit("create topic orders", create());
-        bench.submit("set", alter(Some("1")));
-        bench.submit("unset", alter(None));
-        assert_eq!(bench.admin.pending(), 3);
-        bench.run_for(1000);
-        let [
-            Request::CreateTopics(create),
-            Request::IncrementalAlterConfigs(set),
-            Request::IncrementalAlterConfigs(unset),
-        ] = &bench.requests[..]
-        else {
-            panic!("{:?}", bench.requests)
-        };
-        let topic = &create.topics[0];
-        assert_eq!((topic.num_partitions, topic.replication_factor, topic.configs.len()), (3, 3, 1));
-        let config = |request: &IncrementalAlterConfigsRequest| {
-            let config = &request.resources[0].configs[0];
-            (config.config_operation, config.value.as_ref().map(ToString::to_string))
-        };
-        assert_eq!(config(set), (Op::Set.code(), Some("1".to_owned())));
-        assert_eq!(config(unset), (Op::Delete.code(), None));
-        assert_eq!(bench.admin.last_outcome(), Some(&("unset".to_owned(), Ok(()))));
-        assert!(bench.refusals.is_empty() && bench.admin.pending() == 0);
-    }
-
-    #[test]
-    fn a_refusal_has_the_brokers_words_or_the_errors_name() {
-        let words = "Replication factor is 4 but there are 3 brokers.";
-        let mut bench = Bench::new(&[Some((ErrorCode::InvalidReplicationFactor, words))]);
-        bench.submit("create topic orders", create());
-        bench.run_for(1000);
-        bench.check_refusal(ErrorCode::InvalidReplicationFactor, words);
-
-        let mut bench = Bench::new(&[Some((ErrorCode::InvalidPartitions, ""))]);
-        bench.submit("create topic orders", create());
-        bench.run_for(1000);
-        bench.check_refusal(ErrorCode::InvalidPartitions, "INVALID_PARTITIONS");
-    }
-
-    #[test]
-    fn a_lost_answer_is_tried_again_and_may_find_its_own_topic() {
-        let exists = "Topic 'orders' already exists.";
-        let mut bench = Bench::new(&[None, Some((ErrorCode::TopicAlreadyExists, exists))]);
-        bench.submit("create topic orders", create());
-        bench.run_for(2000);
-        assert_eq!(bench.requests.len(), 2);
-        bench.check_refusal(ErrorCode::TopicAlreadyExists, exists);
-    }
-
-    #[test]
-    fn a_controller_that_moved_is_asked_again() {
-        let mut bench = Bench::new(&[Some((ErrorCode::NotController, "")), DONE]);
-        bench.submit("create topic orders", create());
-        bench.run_for(1000);
-        assert_eq!(bench.requests.len(), 2);
-        assert_eq!(bench.admin.last_outcome(), Some(&("create topic orders".to_owned(), Ok(()))));
-    }
-
-    #[test]
-    fn without_any_broker_an_operation_ends_at_default_api_timeout() {
-        let mut bench = Bench::new(&[]);
-        bench.reachable = false;
-        bench.submit("create topic orders", create());
-        bench.run_for(59_999);
-        assert_eq!(bench.refusals.len(), 0);
-        bench.run_for(1);
-        bench.check_refusal(ErrorCode::RequestTimedOut, "timed out after 0 attempt(s)");
-    }
-
-    #[test]
-    fn it_connects_for_its_work_and_hangs_up_when_idle() {
-        let mut bench = Bench::new(&[DONE, DONE]);
-        bench.run_for(1000);
-        assert!(bench.open.is_empty());
-        bench.submit("create topic orders", create());
-        bench.run_for(IDLE_MS / 2);
-        assert!(!bench.open.is_empty());
-        bench.run_for(IDLE_MS);
-        assert!(bench.open.is_empty());
-        bench.run_for(3_600_000);
-        assert!(bench.timers.is_empty(), "{:?}", bench.timers);
-        bench.submit("set", alter(Some("1")));
-        bench.run_for(1000);
-        assert_eq!(bench.requests.len(), 2);
     }
 }
+
+fn find_coordinator(group: &GroupId) -> Request {
+    FindCoordinatorRequest::default()
+        .with_key_type(GROUP_KEY)
+        .with_coordinator_keys(vec![group.to_wire()])
+        .into()
+}
+
+#[cfg(test)]
+mod tests;

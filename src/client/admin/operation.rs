@@ -19,6 +19,7 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 
+use super::groups::GroupOperation;
 use crate::kafka::controller::configs::{self, ConfigSource, Op, Resource};
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::event::Event;
@@ -63,6 +64,7 @@ pub enum Operation {
         kind: ElectionType,
         partition: Option<TopicPartition>,
     },
+    Groups(GroupOperation),
     /// `None` cancels what is under way.
     Reassign {
         partition: TopicPartition,
@@ -152,6 +154,7 @@ impl Operation {
                     .with_partitions(vec![partition]);
                 DeleteRecordsRequest::default().with_topics(vec![topic]).with_timeout_ms(timeout_ms).into()
             }
+            Operation::Groups(_) => unreachable!("an errand makes its own requests"),
             Operation::ElectLeader { kind, partition } => {
                 let named = partition.as_ref().map(|tp| {
                     let topic = TopicPartitions::default().with_topic(TopicName(tp.topic.to_wire()));

@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** an event is pushed by the state machine that changed, in the step in which it changed.
 
+mod group;
 mod reason;
 
 use std::rc::Rc;
@@ -18,6 +19,7 @@ use super::types::{
     NodeId, Offset, PartitionEpoch, ProducerEpoch, ProducerId, Topic, TopicPartition,
 };
 
+pub use group::{DescribedGroup, DescribedMember, ListedGroup, OffsetReset, ResetNote};
 pub use reason::{
     Act, ChangeReason, ConsumerGroupState, GroupState, LogStartReason, MemberRemoval, PositionSource,
     RebalanceReason, RevokeReason, TruncationReason,
@@ -157,6 +159,20 @@ pub enum Event {
     ConfigsDescribed {
         resource: Resource,
         configs: Vec<(String, String)>,
+    },
+    /// What an administrator was told of the groups there are.
+    GroupsListed {
+        groups: Vec<ListedGroup>,
+    },
+    /// What an administrator was told of a group.
+    GroupDescribed {
+        described: DescribedGroup,
+    },
+    /// Where an administrator lets a group read from, or would.
+    OffsetsReset {
+        group: GroupId,
+        offsets: Vec<OffsetReset>,
+        executed: bool,
     },
     /// A dynamic config of one broker, or with `None` the default of all.
     BrokerConfigChanged {

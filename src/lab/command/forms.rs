@@ -13,7 +13,7 @@ const fn form(example: &'static str, what: &'static str) -> Form {
 }
 
 /// All forms, in the order in which a person is shown them.
-pub const FORMS: [Form; 40] = [
+pub const FORMS: [Form; 51] = [
     form("kill broker 2", "ends a process at once and resets its connections"),
     form("stop broker 2", "lets it give its leaderships away before it ends"),
     form("stop controller 101", "lets it give its place to another one before it ends"),
@@ -73,7 +73,42 @@ pub const FORMS: [Form; 40] = [
     form("describe topic orders", "tells which configs a topic was given"),
     form("describe broker 2", "tells which configs a broker was given"),
     form("describe cluster", "tells which defaults all brokers were given"),
-    form("describe group billing", "tells which configs a group was given"),
+    form(
+        "describe group billing",
+        "tells who is in a group and what each reads, its state and its coordinator",
+    ),
+    form("describe configs of group billing", "tells which configs a group was given"),
+    form("list groups", "tells which groups there are"),
+    form("delete group billing", "deletes a group without members, with its offsets"),
+    form(
+        "delete offsets of group billing topic orders",
+        "lets a group forget its offsets of a topic nobody in it reads",
+    ),
+    form(
+        "plan offsets of group billing topic orders to earliest",
+        "tells where a reset would let a group begin; also `to latest`, `to current`, `to offset 40`",
+    ),
+    form(
+        "reset offsets of group billing topic orders to earliest",
+        "does so, while the group has no members",
+    ),
+    form(
+        "reset offsets of group billing topic orders partitions 0,2 to latest",
+        "does so for some partitions",
+    ),
+    form(
+        "reset offsets of group billing all topics by -5",
+        "moves all that the group has committed by so many",
+    ),
+    form("reset offsets of group billing topic orders to 10min ago", "begins at the first record since then"),
+    form(
+        "reset offsets of group billing topic orders to time 2026-01-01T00:00:30.000",
+        "begins at the first record since that moment, in UTC",
+    ),
+    form(
+        "reset offsets of group billing to orders-0=40 orders-1=7",
+        "begins at an offset for each partition",
+    ),
     form("describe quorum", "tells how far each controller and broker is in the metadata log"),
 ];
 

@@ -7,12 +7,15 @@
 //! **Invariant:** [`parse`] of [`print`] is the command itself.
 
 mod complete;
+mod datetime;
 mod forms;
+mod groups;
 mod parse;
 mod print;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod words;
 
 pub use complete::{Clients, ConsumerDraft, ProducerDraft, Written};
 pub(super) use complete::{default_keys, default_program, default_rate};

@@ -1,16 +1,15 @@
 //! Reading a command.
 
-use std::collections::BTreeMap;
-use std::str::FromStr;
-
 use super::CommandError;
 use super::complete::{ConsumerDraft, ProducerDraft, Written};
 use super::forms::verbs;
-use super::tokens::{Token, tokens};
+use super::groups;
+use super::tokens::tokens;
+use super::words::{Words, check_filled, duration_us, one_of};
+use crate::client::admin::GroupOperation;
 use crate::client::consumer::Line;
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
-use crate::kafka::time::parse_us;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic, TopicPartition};
 use crate::lab::words::suggestion;
 use crate::sim::{Command, Target};
@@ -22,8 +21,7 @@ use crate::sim::{Command, Target};
 /// The column of the word that is wrong or missing, and what belongs there.
 pub fn parse(text: &str) -> Result<Written, CommandError> {
     let tokens = tokens(text)?;
-    let end = i32::try_from(text.chars().count()).unwrap_or(i32::MAX - 1) + 1;
-    let mut words = Words { tokens: &tokens, next: 0, end };
+    let mut words = Words::of(text, &tokens);
     let verb = words.keyword("a command")?;
     // A verb is known when its forms are listed, so that none goes without help.
     let known = verbs().find(|known| *known == verb.text).unwrap_or_default();
@@ -63,8 +61,10 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
         "close" => Command::Close(client(&mut words)?).into(),
         "crash" => Command::Crash(client(&mut words)?).into(),
         "create" => create_topic(&mut words)?.into(),
-        "delete" => match one_of(&mut words, &["topic", "records"])? {
+        "delete" => match one_of(&mut words, &["topic", "records", "group", "offsets"])? {
             "topic" => Command::DeleteTopic(topic(&mut words)?).into(),
+            "group" => Command::Groups(GroupOperation::Delete(groups::group(&mut words)?)).into(),
+            "offsets" => groups::delete_offsets(&mut words)?.into(),
             _ => delete_records(&mut words)?.into(),
         },
         "elect" => elect(&mut words)?.into(),
@@ -74,6 +74,9 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
         "set" => set(&mut words)?.into(),
         "unset" => unset(&mut words)?.into(),
         "describe" => describe(&mut words)?.into(),
+        "list" => groups::list(&mut words)?.into(),
+        "plan" => groups::reset(&mut words, false)?.into(),
+        "reset" => groups::reset(&mut words, true)?.into(),
         _ => {
             let reason = format!("{} is no command{}", verb.text, suggestion(&verb.text, verbs()));
             return Err(CommandError::new(verb.column, reason));
@@ -81,118 +84,6 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
     };
     words.finish()?;
     Ok(written)
-}
-
-/// The words that are still to be read.
-struct Words<'a> {
-    tokens: &'a [Token],
-    next: usize,
-    /// The column behind the last character.
-    end: i32,
-}
-
-impl<'a> Words<'a> {
-    fn peek(&self) -> Option<&'a Token> {
-        self.tokens.get(self.next)
-    }
-
-    fn take(&mut self, what: &str) -> Result<&'a Token, CommandError> {
-        let token = self.peek().ok_or_else(|| CommandError::new(self.end, format!("expected {what}")))?;
-        self.next += 1;
-        Ok(token)
-    }
-
-    /// A word that is no `key=value`.
-    fn plain(&mut self, what: &str) -> Result<&'a Token, CommandError> {
-        let token = self.take(what)?;
-        match token.value {
-            Some(_) => {
-                Err(CommandError::new(token.column, format!("expected {what}; quote a name that has an =")))
-            }
-            None => Ok(token),
-        }
-    }
-
-    fn keyword(&mut self, what: &str) -> Result<&'a Token, CommandError> {
-        let token = self.plain(what)?;
-        if token.quoted {
-            return Err(CommandError::new(token.column, format!("expected {what}, without quotes")));
-        }
-        Ok(token)
-    }
-
-    /// Takes the next word if it is this keyword.
-    fn accept(&mut self, keyword: &str) -> Option<&'a Token> {
-        let token = self.peek().filter(|token| is_keyword(token, keyword))?;
-        self.next += 1;
-        Some(token)
-    }
-
-    fn expect(&mut self, keyword: &str) -> Result<(), CommandError> {
-        let column = self.peek().map_or(self.end, |token| token.column);
-        self.accept(keyword)
-            .map(|_| ())
-            .ok_or_else(|| CommandError::new(column, format!("expected {keyword}")))
-    }
-
-    fn parsed<T: FromStr>(&mut self, what: &str) -> Result<T, CommandError> {
-        let token = self.plain(what)?;
-        let wrong = |_| CommandError::new(token.column, format!("expected {what}, not {:?}", token.text));
-        token.text.parse().map_err(wrong)
-    }
-
-    /// An id, which is never negative.
-    fn id(&mut self, what: &str) -> Result<i32, CommandError> {
-        let column = self.peek().map_or(self.end, |token| token.column);
-        let id: i32 = self.parsed(what)?;
-        if id < 0 {
-            return Err(CommandError::new(column, format!("expected {what}, which is never negative")));
-        }
-        Ok(id)
-    }
-
-    /// All that follows, as configs.
-    fn configs(&mut self) -> Result<BTreeMap<String, String>, CommandError> {
-        let mut configs = BTreeMap::new();
-        while let Some(token) = self.peek() {
-            let Some(value) = &token.value else {
-                let reason = format!("expected a config such as acks=1, not {:?}", token.text);
-                return Err(CommandError::new(token.column, reason));
-            };
-            if token.text.is_empty() {
-                return Err(CommandError::new(token.column, "a config has a name before its ="));
-            }
-            if configs.insert(token.text.clone(), value.clone()).is_some() {
-                return Err(CommandError::new(token.column, format!("{} is given twice", token.text)));
-            }
-            self.next += 1;
-        }
-        Ok(configs)
-    }
-
-    fn finish(&self) -> Result<(), CommandError> {
-        match self.peek() {
-            Some(token) => Err(CommandError::new(
-                token.column,
-                format!("nothing can follow here, but {:?} does", token.text),
-            )),
-            None => Ok(()),
-        }
-    }
-}
-
-fn is_keyword(token: &Token, keyword: &str) -> bool {
-    !token.quoted && token.value.is_none() && token.text == keyword
-}
-
-fn one_of<'a>(words: &mut Words<'a>, kinds: &[&'static str]) -> Result<&'static str, CommandError> {
-    let what = kinds.join(", ");
-    let token = words.keyword(&what)?;
-    let wrong = || {
-        let near = suggestion(&token.text, kinds.iter().copied());
-        CommandError::new(token.column, format!("expected one of {what}, not {:?}{near}", token.text))
-    };
-    kinds.iter().find(|kind| **kind == token.text).copied().ok_or_else(wrong)
 }
 
 fn target(words: &mut Words) -> Result<Target, CommandError> {
@@ -213,13 +104,6 @@ fn name(words: &mut Words, what: &str) -> Result<ClientName, CommandError> {
     let token = words.plain(what)?;
     check_filled(token, what)?;
     Ok(ClientName::new(&token.text))
-}
-
-fn check_filled(token: &Token, what: &str) -> Result<(), CommandError> {
-    match token.text.trim().is_empty() {
-        true => Err(CommandError::new(token.column, format!("expected {what}, not an empty one"))),
-        false => Ok(()),
-    }
 }
 
 fn link(words: &mut Words) -> Result<(Target, Target), CommandError> {
@@ -321,12 +205,13 @@ fn partition(words: &mut Words) -> Result<TopicPartition, CommandError> {
 }
 
 fn describe(words: &mut Words) -> Result<Command, CommandError> {
-    Ok(match one_of(words, &["topic", "broker", "cluster", "group", "quorum"])? {
+    Ok(match one_of(words, &["topic", "broker", "cluster", "group", "quorum", "configs"])? {
         "quorum" => Command::DescribeQuorum,
-        "group" => {
-            let name = words.plain("the name of a group")?;
-            check_filled(name, "the name of a group")?;
-            Command::Describe(Resource::Group(GroupId::new(&name.text)))
+        "group" => Command::Groups(GroupOperation::Describe(groups::group(words)?)),
+        "configs" => {
+            words.expect("of")?;
+            words.expect("group")?;
+            Command::Describe(Resource::Group(groups::group(words)?))
         }
         what => Command::Describe(owner(what, words)?.into()),
     })
@@ -351,19 +236,12 @@ fn set_clock(words: &mut Words) -> Result<Command, CommandError> {
         _ => return Ok(Command::SetClock { target, ahead_ms: 0 }),
     };
     words.expect("by")?;
-    let column = words.peek().map_or(words.end, |token| token.column);
+    let column = words.column();
     let us = duration_us(words)?;
     match us % 1000 {
         0 => Ok(Command::SetClock { target, ahead_ms: sign * (us / 1000) }),
         _ => Err(CommandError::new(column, "expected whole milliseconds, which is what a clock shows")),
     }
-}
-
-fn duration_us(words: &mut Words) -> Result<i64, CommandError> {
-    const WHAT: &str = "a time such as 200ms, 30s or 5min";
-    let token = words.plain(WHAT)?;
-    let wrong = || CommandError::new(token.column, format!("expected {WHAT}, not {:?}", token.text));
-    parse_us(&token.text).ok_or_else(wrong)
 }
 
 /// What has configs that have an effect: `topic orders`, `broker 2` or `cluster`.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::groups;
 use super::tokens::quote;
 use crate::client::consumer::ConsumerSpec;
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
@@ -83,7 +84,10 @@ pub fn print(command: &Command) -> String {
         Command::Describe(Resource::Topic(topic)) => format!("describe topic {}", quote(topic.as_str())),
         Command::DescribeQuorum => "describe quorum".to_owned(),
         Command::Describe(Resource::Broker(broker)) => format!("describe {}", owner(*broker)),
-        Command::Describe(Resource::Group(group)) => format!("describe group {}", quote(group.as_str())),
+        Command::Describe(Resource::Group(group)) => {
+            format!("describe configs of group {}", quote(group.as_str()))
+        }
+        Command::Groups(operation) => groups::print(operation),
     }
 }
 
@@ -101,7 +105,7 @@ fn owner(broker: Option<BrokerId>) -> String {
 }
 
 /// In the largest unit that it is a whole number of.
-fn duration(us: i64) -> String {
+pub(super) fn duration(us: i64) -> String {
     const UNITS: [(&str, i64); 4] =
         [("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1_000)];
     match UNITS.iter().find(|(_, unit_us)| us % unit_us == 0 && us != 0) {

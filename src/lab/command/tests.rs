@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::client::admin::{Goal, GroupOperation, Reset, Scope, Target as ResetTarget};
 use crate::client::consumer::{ConsumerSpec, Line};
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
 use crate::kafka::controller::configs::Resource;
@@ -132,7 +133,7 @@ fn every_command_has_one_text_form_and_an_example() {
     check("describe topic orders", Command::Describe(Resource::Topic("orders".into())));
     check("describe broker 2", Command::Describe(Resource::Broker(Some(BrokerId(2)))));
     check("describe cluster", Command::Describe(Resource::Broker(None)));
-    check("describe group billing", Command::Describe(Resource::Group(GroupId::new("billing"))));
+    check("describe configs of group billing", Command::Describe(Resource::Group(GroupId::new("billing"))));
     check("describe quorum", Command::DescribeQuorum);
     check(
         "add producer checkout-api to orders rate 12/s keys \"cart-{0..7}\" acks=1 linger.ms=20",
@@ -237,8 +238,9 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
         "set broker min.insync.replicas=2",
         "column 12: expected a broker id; quote a name that has an =",
     );
-    check_refused("describe", "column 9: expected topic, broker, cluster, group, quorum");
+    check_refused("describe", "column 9: expected topic, broker, cluster, group, quorum, configs");
     check_refused("describe group", "column 15: expected the name of a group");
+    check_refused("describe configs of billing", "column 21: expected group");
     let groups =
         "the configs of groups are for the consumer, share and streams protocols, which are not modelled";
     check_refused("set group billing consumer.session.timeout.ms=50000", &format!("column 5: {groups}"));
@@ -339,7 +341,7 @@ fn hostile_text_is_refused_or_kept_as_it_is() {
 
 #[cfg(not(target_arch = "wasm32"))]
 mod properties {
-    use proptest::collection::{btree_map, vec};
+    use proptest::collection::{btree_map, btree_set, vec};
     use proptest::option;
     use proptest::prelude::*;
 
@@ -404,6 +406,44 @@ mod properties {
                 }
             },
         )
+    }
+
+    fn groups() -> impl Strategy<Value = GroupOperation> {
+        let group = || name().prop_map(|name| GroupId::new(&name));
+        let scope = || {
+            let numbers = btree_set(0..=i32::MAX, 1..4);
+            prop_oneof![
+                Just(Scope::AllTopics),
+                topic().prop_map(Scope::Topic),
+                (topic(), numbers).prop_map(|(topic, numbers)| Scope::Partitions(topic, numbers)),
+            ]
+        };
+        let target = prop_oneof![
+            Just(ResetTarget::Earliest),
+            Just(ResetTarget::Latest),
+            Just(ResetTarget::Current),
+            any::<i64>().prop_map(ResetTarget::Offset),
+            any::<i64>().prop_map(ResetTarget::Shift),
+            (0..=i64::MAX / 1000).prop_map(|ms| ResetTarget::Ago { ms }),
+            (0..253_402_300_800_000i64).prop_map(|wall_ms| ResetTarget::Since { wall_ms }),
+        ];
+        let partition =
+            (name(), 0..=i32::MAX).prop_map(|(topic, n)| TopicPartition::new(&Topic::new(&topic), n));
+        let goal = prop_oneof![
+            (scope(), target).prop_map(|(scope, target)| Goal::All(scope, target)),
+            btree_map(partition, any::<i64>(), 1..4).prop_map(Goal::Each),
+        ];
+        prop_oneof![
+            Just(GroupOperation::List),
+            group().prop_map(GroupOperation::Describe),
+            group().prop_map(GroupOperation::Delete),
+            (group(), scope()).prop_map(|(group, scope)| GroupOperation::DeleteOffsets { group, scope }),
+            (group(), goal, any::<bool>()).prop_map(|(group, goal, executes)| GroupOperation::Reset(Reset {
+                group,
+                goal,
+                executes
+            })),
+        ]
     }
 
     fn commands() -> impl Strategy<Value = Command> {
@@ -471,7 +511,7 @@ mod properties {
                 .prop_map(|(partition, replicas)| Command::Reassign { partition, replicas }),
             partition().prop_map(Command::CancelReassignment),
         ];
-        prop_oneof![processes, clients, topics, partitions]
+        prop_oneof![processes, clients, topics, partitions, groups().prop_map(Command::Groups)]
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Sentence, Subject, Tone};
+use super::{Sentence, Subject, Tone, group_admin};
 use crate::kafka::event::{
     ConsumerGroupState, Event, GroupState, MemberRemoval, RebalanceReason, RevokeReason,
 };
@@ -59,7 +59,7 @@ impl Groups {
             Event::PartitionsRevoked { client, partitions, reason, .. } if !partitions.is_empty() => {
                 Some(revoked(time, client, partitions, *reason))
             }
-            event => coordinator(time, event),
+            event => coordinator(time, event).or_else(|| group_admin::tell(time, event)),
         }
     }
 
@@ -89,7 +89,7 @@ impl Groups {
     }
 }
 
-fn about(time: Time, tone: Tone, group: &GroupId, title: String) -> Sentence {
+pub(super) fn about(time: Time, tone: Tone, group: &GroupId, title: String) -> Sentence {
     Sentence::new(time, tone, Subject::Group(group.clone()), title)
 }
 

@@ -9,6 +9,7 @@
 mod client;
 mod cluster;
 mod group;
+mod group_admin;
 mod moment;
 mod partition;
 mod storage;
@@ -181,6 +182,9 @@ impl Narrator {
             | Event::RevocationAsked { .. }
             | Event::MemberReconciled { .. }
             | Event::OffsetExpired { .. }
+            | Event::GroupsListed { .. }
+            | Event::GroupDescribed { .. }
+            | Event::OffsetsReset { .. }
             | Event::OffsetDeleted { .. }
             | Event::CommitRefused { .. }
             | Event::CoordinatorFound { .. }

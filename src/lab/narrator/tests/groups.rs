@@ -276,3 +276,72 @@ fn a_commit_that_is_refused_deleted_or_has_expired_is_told() {
         "#]],
     );
 }
+
+/// R-CLI-4, R-CLI-6, R-CLI-7.
+#[test]
+fn what_an_administrator_asked_for_is_told() {
+    let listed = |group: &str, protocol_type: &str| ListedGroup {
+        group: GroupId::new(group),
+        protocol_type: protocol_type.to_owned(),
+        state: "Empty".to_owned(),
+        kind: "classic".to_owned(),
+    };
+    let member = |client: &str, instance_id: Option<&str>, owned| DescribedMember {
+        member: MemberId::new(&format!("{client}-1")),
+        instance_id: instance_id.map(str::to_owned),
+        client: client.to_owned(),
+        host: "/127.0.0.1".to_owned(),
+        owned,
+    };
+    let described = |state: &str, protocol: &str, members| Event::GroupDescribed {
+        described: DescribedGroup {
+            group: billing(),
+            coordinator: BrokerId(2),
+            state: state.to_owned(),
+            protocol: protocol.to_owned(),
+            members,
+        },
+    };
+    let members = vec![member("a", None, vec![tp(0), tp(1)]), member("b", Some("till"), vec![])];
+    check(
+        &[
+            (0, Event::GroupsListed { groups: vec![] }),
+            (1, Event::GroupsListed { groups: vec![listed("billing", "consumer"), listed("offsets", "")] }),
+            (2, described("Empty", "", vec![])),
+            (3, described("Stable", "range", members)),
+        ],
+        expect![[r#"
+            00:00.000  there is no group (R-CLI-4)
+                Info: Each broker tells of the groups that it coordinates.
+            00:00.001  2 groups: billing (classic, Empty); offsets (classic, Empty, for offsets only) (R-CLI-4)
+                Info: Each broker tells of the groups that it coordinates.
+            00:00.002  billing: Empty, 0 members, coordinated by broker 2 (R-CLI-6, R-CLI-7)
+                Info: Nobody is in it.
+            00:00.003  billing: Stable with range, 2 members, coordinated by broker 2 (R-CLI-6, R-CLI-7)
+                Info: a at /127.0.0.1 is a-1 and owns orders-0, orders-1; b (static, till) at /127.0.0.1 is b-1 and owns none.
+        "#]],
+    );
+}
+
+/// R-CLI-10, R-CLI-11.
+#[test]
+fn a_reset_is_told_with_what_is_not_as_it_was_asked_for() {
+    let one = |partition, to, note| OffsetReset { tp: tp(partition), to: Offset(to), note };
+    let offsets = vec![
+        one(0, 5, ResetNote::AsAsked),
+        one(1, 9, ResetNote::Clamped(Offset(12))),
+        one(2, 7, ResetNote::End),
+    ];
+    let reset = |offsets, executed| Event::OffsetsReset { group: billing(), offsets, executed };
+    check(
+        &[(0, reset(offsets.clone(), false)), (1, reset(offsets, true)), (2, reset(vec![], true))],
+        expect![[r#"
+            00:00.000  billing: a reset would commit: orders-0 5, orders-1 9 (12 lies outside its log), orders-2 7 (its end) (R-CLI-9, R-CLI-10)
+                Info: Nothing is changed by the plan.
+            00:00.001  billing: committed offsets reset: orders-0 5, orders-1 9 (12 lies outside its log), orders-2 7 (its end) (R-CLI-9, R-CLI-10)
+                Warn: Who joins the group begins there.
+            00:00.002  billing: committed offsets reset: none (R-CLI-9, R-CLI-10)
+                Warn: Who joins the group begins there.
+        "#]],
+    );
+}

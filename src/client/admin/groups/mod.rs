@@ -1,0 +1,318 @@
+//! What an administrator asks of groups: `kafka-consumer-groups.sh` (`ConsumerGroupCommand`, `OffsetsUtils`).
+//!
+//! Such an errand takes several requests. It keeps what it has learnt; what it does not know yet is what it asks for
+//! next, whichever answers were lost meanwhile.
+//!
+//! **Invariant:** offsets are committed only after the whole plan is made (R-CLI-9).
+
+mod hear;
+mod plan;
+mod request;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::client::metadata::Metadata;
+use crate::kafka::event::{DescribedGroup, Event, ListedGroup, OffsetReset};
+use crate::kafka::protocol::{ErrorCode, Request};
+use crate::kafka::time::Time;
+use crate::kafka::types::{BrokerId, GroupId, Offset, Topic, TopicPartition};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GroupOperation {
+    /// Every broker is asked for the groups that it coordinates.
+    List,
+    Describe(GroupId),
+    Delete(GroupId),
+    DeleteOffsets {
+        group: GroupId,
+        scope: Scope,
+    },
+    Reset(Reset),
+}
+
+/// What a group committed offsets for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    Topic(Topic),
+    Partitions(Topic, BTreeSet<i32>),
+    /// Everything that the group has committed.
+    AllTopics,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reset {
+    pub group: GroupId,
+    pub goal: Goal,
+    /// Otherwise the plan is only told.
+    pub executes: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Goal {
+    All(Scope, Target),
+    /// An offset for each: the tool reads such a plan from a file.
+    Each(BTreeMap<TopicPartition, i64>),
+}
+
+/// The scenarios of a reset (R-CLI-9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    Earliest,
+    Latest,
+    /// What is committed already.
+    Current,
+    Offset(i64),
+    /// Relative to what is committed.
+    Shift(i64),
+    /// The first record that is no older.
+    Ago {
+        ms: i64,
+    },
+    /// The same, by a clock's time in milliseconds since 1970.
+    Since {
+        wall_ms: i64,
+    },
+}
+
+/// Whom to ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum To {
+    Broker(BrokerId),
+    Coordinator(GroupId),
+}
+
+/// What an errand needs.
+#[derive(Debug)]
+pub(super) enum Next {
+    Ask(To, Box<Request>),
+    /// Newer metadata, or metadata of more topics.
+    Metadata,
+    Done(Option<Box<Event>>),
+    Refused(ErrorCode, String),
+}
+
+/// What came of an answer.
+#[derive(Debug, PartialEq)]
+pub(super) enum Heard {
+    Taken,
+    /// The same broker may answer later.
+    Again,
+    /// Another broker is to be asked.
+    Elsewhere,
+    Refused(ErrorCode, String),
+}
+
+/// What ListOffsets can say of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Mark {
+    Start,
+    End,
+    /// The first record that is as new as was asked for; [`Offset::UNKNOWN`] if there is none.
+    Since,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Errand {
+    operation: GroupOperation,
+    /// The metadata that there was at the start: what is newer counts.
+    started_at: u32,
+    /// Of [`Target::Ago`] and [`Target::Since`], in milliseconds since 1970.
+    since_wall_ms: i64,
+    asked: Option<Asked>,
+    listed: BTreeMap<BrokerId, Vec<ListedGroup>>,
+    described: Option<Described>,
+    committed: Option<BTreeMap<TopicPartition, Offset>>,
+    marks: BTreeMap<(Mark, TopicPartition), Offset>,
+    done: bool,
+}
+
+/// What the answer on its way is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    List(BrokerId),
+    Mark(Mark),
+    Other,
+}
+
+#[derive(Clone, Debug)]
+enum Described {
+    Unknown,
+    Known(DescribedGroup),
+}
+
+impl Errand {
+    pub(super) fn new(operation: GroupOperation, now: Time, metadata: &Metadata) -> Errand {
+        let since_wall_ms = match &operation {
+            GroupOperation::Reset(Reset { goal: Goal::All(_, Target::Ago { ms }), .. }) => now.wall_ms() - ms,
+            GroupOperation::Reset(Reset { goal: Goal::All(_, Target::Since { wall_ms }), .. }) => *wall_ms,
+            _ => 0,
+        };
+        Errand {
+            operation,
+            started_at: metadata.update_version(),
+            since_wall_ms,
+            asked: None,
+            listed: BTreeMap::new(),
+            described: None,
+            committed: None,
+            marks: BTreeMap::new(),
+            done: false,
+        }
+    }
+
+    /// The topics whose metadata it needs, as far as that is known.
+    pub(super) fn topics(&self) -> BTreeSet<Topic> {
+        let scope = match &self.operation {
+            GroupOperation::List | GroupOperation::Describe(_) | GroupOperation::Delete(_) => {
+                return BTreeSet::new();
+            }
+            GroupOperation::Reset(Reset { goal: Goal::Each(offsets), .. }) => {
+                return offsets.keys().map(|tp| tp.topic.clone()).collect();
+            }
+            GroupOperation::DeleteOffsets { scope, .. } => scope,
+            GroupOperation::Reset(Reset { goal: Goal::All(scope, _), .. }) => scope,
+        };
+        match scope {
+            Scope::Topic(topic) | Scope::Partitions(topic, _) => [topic.clone()].into(),
+            Scope::AllTopics => self.committed.iter().flatten().map(|(tp, _)| tp.topic.clone()).collect(),
+        }
+    }
+
+    /// What it needs next; an answer to what is asked is to be given to [`Errand::hear`].
+    pub(super) fn next(&mut self, metadata: &Metadata) -> Next {
+        if metadata.update_version() <= self.started_at {
+            return Next::Metadata;
+        }
+        self.asked = None;
+        let next = match self.operation.clone() {
+            GroupOperation::List => self.next_list(metadata),
+            GroupOperation::Describe(group) => self.next_describe(group),
+            GroupOperation::Delete(group) if !self.done => {
+                let request = request::delete(&group);
+                Ok(self.ask(To::Coordinator(group), request))
+            }
+            GroupOperation::DeleteOffsets { group, scope } if !self.done => {
+                self.next_delete_offsets(group, &scope, metadata)
+            }
+            GroupOperation::Delete(_) | GroupOperation::DeleteOffsets { .. } => Ok(Next::Done(None)),
+            GroupOperation::Reset(reset) => self.next_reset(&reset, metadata),
+        };
+        next.unwrap_or_else(|next| next)
+    }
+
+    fn ask(&mut self, to: To, request: Request) -> Next {
+        self.asked.get_or_insert(Asked::Other);
+        Next::Ask(to, Box::new(request))
+    }
+
+    fn next_list(&mut self, metadata: &Metadata) -> Result<Next, Next> {
+        match metadata.nodes().find(|node| !self.listed.contains_key(node)) {
+            Some(node) => {
+                self.asked = Some(Asked::List(node));
+                Ok(self.ask(To::Broker(node), request::list()))
+            }
+            None => {
+                let mut groups: Vec<ListedGroup> = self.listed.values().flatten().cloned().collect();
+                groups.sort();
+                Ok(Next::Done(Some(Box::new(Event::GroupsListed { groups }))))
+            }
+        }
+    }
+
+    fn next_describe(&mut self, group: GroupId) -> Result<Next, Next> {
+        match &self.described {
+            Some(Described::Known(described)) => {
+                let event = Event::GroupDescribed { described: described.clone() };
+                Ok(Next::Done(Some(Box::new(event))))
+            }
+            Some(Described::Unknown) => {
+                Err(Next::Refused(ErrorCode::GroupIdNotFound, format!("group {group} does not exist")))
+            }
+            None => {
+                let request = request::describe(&group);
+                Ok(self.ask(To::Coordinator(group), request))
+            }
+        }
+    }
+
+    fn next_delete_offsets(
+        &mut self,
+        group: GroupId,
+        scope: &Scope,
+        metadata: &Metadata,
+    ) -> Result<Next, Next> {
+        let partitions = match self.committed_in(&group, scope)? {
+            Some(partitions) => partitions,
+            None => plan::partitions(scope, metadata)?,
+        };
+        let request = request::delete_offsets(&group, &partitions);
+        Ok(self.ask(To::Coordinator(group), request))
+    }
+
+    /// The partitions of a scope that only the coordinator knows.
+    fn committed_in(&mut self, group: &GroupId, scope: &Scope) -> Result<Option<Vec<TopicPartition>>, Next> {
+        if *scope != Scope::AllTopics {
+            return Ok(None);
+        }
+        let committed = self.committed(group)?;
+        Ok(Some(committed.into_keys().collect()))
+    }
+
+    fn committed(&mut self, group: &GroupId) -> Result<BTreeMap<TopicPartition, Offset>, Next> {
+        match self.committed.clone() {
+            Some(committed) => Ok(committed),
+            None => Err(self.ask(To::Coordinator(group.clone()), request::committed(group))),
+        }
+    }
+
+    fn next_reset(&mut self, reset: &Reset, metadata: &Metadata) -> Result<Next, Next> {
+        let Reset { group, goal, executes } = reset;
+        match &self.described {
+            None => return Ok(self.ask(To::Coordinator(group.clone()), request::describe(group))),
+            Some(Described::Known(DescribedGroup { state, .. })) if state != "Empty" && state != "Dead" => {
+                let why = format!(
+                    "group {group} is {state}: its offsets can be reset only while it has no members, since they would \
+                     commit over them"
+                );
+                return Err(Next::Refused(ErrorCode::NonEmptyGroup, why));
+            }
+            Some(_) => {}
+        }
+        let offsets = self.plan(group, goal, metadata)?;
+        if *executes && !self.done && !offsets.is_empty() {
+            return Ok(self.ask(To::Coordinator(group.clone()), request::commit(group, &offsets)));
+        }
+        let (group, executed) = (group.clone(), *executes);
+        Ok(Next::Done(Some(Box::new(Event::OffsetsReset { group, offsets, executed }))))
+    }
+
+    fn plan(&mut self, group: &GroupId, goal: &Goal, metadata: &Metadata) -> Result<Vec<OffsetReset>, Next> {
+        let committed = match goal {
+            Goal::All(Scope::AllTopics, _) | Goal::All(_, Target::Current | Target::Shift(_)) => {
+                self.committed(group)?
+            }
+            _ => BTreeMap::new(),
+        };
+        let partitions = match goal {
+            Goal::Each(offsets) => offsets.keys().cloned().collect(),
+            Goal::All(Scope::AllTopics, _) => committed.keys().cloned().collect(),
+            Goal::All(scope, _) => plan::partitions(scope, metadata)?,
+        };
+        plan::check_leaders(&partitions, metadata)?;
+        for mark in plan::marks(goal) {
+            self.learn(*mark, &partitions, metadata)?;
+        }
+        partitions.into_iter().map(|tp| plan::reset(tp, goal, &committed, &self.marks)).collect()
+    }
+
+    /// Asks one leader after the other for what is not known of their partitions.
+    fn learn(&mut self, mark: Mark, partitions: &[TopicPartition], metadata: &Metadata) -> Result<(), Next> {
+        let unknown = || partitions.iter().filter(|tp| !self.marks.contains_key(&(mark, (*tp).clone())));
+        let leader = |tp: &TopicPartition| metadata.leader(tp).map(|(leader, _)| leader);
+        let Some(first) = unknown().next() else { return Ok(()) };
+        let Some(node) = leader(first) else { return Err(Next::Metadata) };
+        let of_node: Vec<TopicPartition> = unknown().filter(|tp| leader(tp) == Some(node)).cloned().collect();
+        self.asked = Some(Asked::Mark(mark));
+        Err(self.ask(To::Broker(node), request::marks(mark, self.since_wall_ms, &of_node)))
+    }
+}

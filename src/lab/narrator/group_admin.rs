@@ -1,0 +1,71 @@
+//! Consumer groups as an administrator asks of them.
+
+use super::group::about;
+use super::{Sentence, Subject, Tone};
+use crate::kafka::event::{DescribedGroup, DescribedMember, Event, ListedGroup, OffsetReset, ResetNote};
+use crate::kafka::time::Time;
+use crate::kafka::types::GroupId;
+use crate::lab::words::{count, list};
+
+/// What an administrator asked for.
+pub(super) fn tell(time: Time, event: &Event) -> Option<Sentence> {
+    match event {
+        Event::GroupsListed { groups } => {
+            let title = match groups.len() {
+                0 => "there is no group".to_owned(),
+                number => format!("{}:", count(number as i64, "group")),
+            };
+            let lines: Vec<String> = groups.iter().map(listed).collect();
+            let title = format!("{title} {}", lines.join("; "));
+            let sentence = Sentence::new(time, Tone::Info, Subject::Cluster, title.trim_end().to_owned());
+            Some(sentence.detail("Each broker tells of the groups that it coordinates.").rules(&["R-CLI-4"]))
+        }
+        Event::GroupDescribed { described } => Some(described_group(time, described)),
+        Event::OffsetsReset { group, offsets, executed } => Some(reset(time, group, offsets, *executed)),
+        _ => None,
+    }
+}
+
+fn listed(group: &ListedGroup) -> String {
+    let ListedGroup { group, state, kind, protocol_type } = group;
+    let of = if protocol_type.is_empty() { ", for offsets only" } else { "" };
+    format!("{group} ({kind}, {state}{of})")
+}
+
+fn described_group(time: Time, described: &DescribedGroup) -> Sentence {
+    let DescribedGroup { group, coordinator, state, protocol, members } = described;
+    let with = if protocol.is_empty() { String::new() } else { format!(" with {protocol}") };
+    let title = format!(
+        "{group}: {state}{with}, {}, coordinated by broker {coordinator}",
+        count(members.len() as i64, "member")
+    );
+    let member = |member: &DescribedMember| {
+        let DescribedMember { member, instance_id, client, host, owned } = member;
+        let instance = instance_id.as_ref().map(|id| format!(" (static, {id})")).unwrap_or_default();
+        format!("{client}{instance} at {host} is {member} and owns {}", list(owned))
+    };
+    let detail = match members.is_empty() {
+        true => "Nobody is in it.".to_owned(),
+        false => members.iter().map(member).collect::<Vec<_>>().join("; ") + ".",
+    };
+    about(time, Tone::Info, group, title).detail(detail).rules(&["R-CLI-6", "R-CLI-7"])
+}
+
+fn reset(time: Time, group: &GroupId, offsets: &[OffsetReset], executed: bool) -> Sentence {
+    let one = |reset: &OffsetReset| match reset.note {
+        ResetNote::AsAsked => format!("{} {}", reset.tp, reset.to),
+        ResetNote::Clamped(asked) => format!("{} {} ({asked} lies outside its log)", reset.tp, reset.to),
+        ResetNote::End => format!("{} {} (its end)", reset.tp, reset.to),
+    };
+    let offsets = list(offsets.iter().map(one));
+    if executed {
+        let title = format!("{group}: committed offsets reset: {offsets}");
+        return about(time, Tone::Warn, group, title)
+            .detail("Who joins the group begins there.")
+            .rules(&["R-CLI-9", "R-CLI-10"]);
+    }
+    let title = format!("{group}: a reset would commit: {offsets}");
+    about(time, Tone::Info, group, title)
+        .detail("Nothing is changed by the plan.")
+        .rules(&["R-CLI-9", "R-CLI-10"])
+}
