@@ -157,7 +157,10 @@ fn each_group_of_a_fetch_is_answered_for_itself_r_grp_39() {
 }
 
 /// `offsets.retention.minutes`; it is looked at every ten minutes.
-const WEEK_MS: i64 = 7 * 24 * 3_600_000;
+const DAY_MS: i64 = 24 * 3_600_000;
+const WEEK_MS: i64 = 7 * DAY_MS;
+/// Within a session of the members of `stable`.
+const HEARTBEAT_MS: i64 = 30_000;
 
 #[test]
 fn the_offsets_of_an_empty_group_and_the_group_are_forgotten_after_a_week_r_grp_40() {
@@ -174,6 +177,34 @@ fn the_offsets_of_an_empty_group_and_the_group_are_forgotten_after_a_week_r_grp_
     cluster.fail_over();
     cluster.load();
     assert_eq!((committed(&cluster, 0), cluster.group().is_none()), (None, true));
+}
+
+#[test]
+fn a52_a_classic_groups_week_begins_when_its_last_member_goes_r_grp_40() {
+    let (mut cluster, mut members) = stable(&["a"]);
+    assert_eq!(commit_error(&mut cluster, &members[0], 0, 10), ErrorCode::None);
+    // One more day than the offsets are kept, without a commit.
+    for _ in 0..=(WEEK_MS + DAY_MS) / HEARTBEAT_MS {
+        cluster.sleep(HEARTBEAT_MS);
+        assert_eq!(members[0].heartbeat(&mut cluster), ErrorCode::None);
+    }
+    members[0].leave(&mut cluster);
+    cluster.sleep(WEEK_MS - 1);
+    assert_eq!(committed(&cluster, 0), Some(10), "two weeks after the commit");
+    cluster.sleep(600_000);
+    assert_eq!(committed(&cluster, 0), None);
+}
+
+#[test]
+fn a45_who_is_no_member_commits_only_while_the_group_is_empty_r_grp_36() {
+    let (mut cluster, mut members) = stable(&["a"]);
+    let outsider = Member::new("outsider");
+    assert_eq!(commit_error(&mut cluster, &outsider, 0, 7), ErrorCode::UnknownMemberId);
+    assert_eq!(committed(&cluster, 0), None);
+    assert_eq!(commit_error(&mut cluster, &members[0], 0, 40), ErrorCode::None);
+    members[0].leave(&mut cluster);
+    assert_eq!(commit_error(&mut cluster, &outsider, 0, 7), ErrorCode::None);
+    assert_eq!(committed(&cluster, 0), Some(7), "what was there is overwritten");
 }
 
 #[test]

@@ -31,4 +31,5 @@ mod racks;
 mod rebalances;
 mod replication;
 mod retention;
+mod sharing;
 mod snapshots;
