@@ -2,6 +2,7 @@
 
 use glassbroker::kafka::event::{Event, MemberRemoval};
 use glassbroker::kafka::types::{BrokerId, Offset, ProducerEpoch};
+use glassbroker::lab::command::{Written, parse};
 use glassbroker::sim::{Command, Target};
 
 use crate::dsl::{Cluster, cluster, controller, tp};
@@ -195,4 +196,36 @@ fn a_fenced_leader_found_by_bootstrapping_anew_lets_a_record_stand_twice() {
         .collect();
     let expected = [1, 2, 3, 4, 5, 6, 7, 7].map(|number| format!("{{\"n\":{number}"));
     assert_eq!(numbers, expected, "{}", c.report());
+}
+
+/// A48: what is committed is where to go on, not what was finished.
+#[test]
+fn a48_who_commits_the_last_records_own_offset_reads_it_again_after_every_restart_r_cons_11() {
+    let mut c = cluster(3).topic("t", 1, 3, &[]);
+    c.producer("p", "t", "100/s", &[]);
+    c.send("p", 3);
+    let manual = [("auto.offset.reset", "earliest"), ("enable.auto.commit", "false")];
+    let finished = |c: &Cluster, name: &str| -> Vec<i64> {
+        let of = |event: &Event| match event {
+            Event::Processed { client, offset, .. } if client.as_str() == name => Some(offset.0),
+            _ => None,
+        };
+        c.events().filter_map(of).collect()
+    };
+    let run = |c: &mut Cluster, name: &str| {
+        c.consumer(name, "g", &["t"], &["poll", "process 1ms"], &manual);
+        c.run_ms(10_000);
+        c.give(Command::Close(name.into()));
+        c.run_ms(2_000);
+    };
+    run(&mut c, "first");
+    assert_eq!(finished(&c, "first"), [0, 1, 2]);
+    let order = parse("reset offsets of group g topic t to offset 2").expect("a command");
+    let Written::Whole(order) = order else { panic!("{order:?}") };
+    c.give(order);
+    c.run_ms(2_000);
+    for restarted in ["second", "third"] {
+        run(&mut c, restarted);
+        assert_eq!(finished(&c, restarted), [2], "once more");
+    }
 }
