@@ -57,6 +57,22 @@ pub struct RequestId {
     pub correlation: i32,
 }
 
+/// A connection that another node opened, as its server knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Incoming {
+    pub from: NodeId,
+    pub channel: Channel,
+    /// As in [`RequestId`].
+    pub connection: u32,
+}
+
+impl RequestId {
+    /// The connection that it came on.
+    pub fn incoming(self) -> Incoming {
+        Incoming { from: self.from, channel: self.channel, connection: self.connection }
+    }
+}
+
 /// Something that reaches a node.
 #[derive(Clone, Debug)]
 pub enum Input<T> {
@@ -66,6 +82,8 @@ pub enum Input<T> {
     Connected(Peer),
     /// The connection is refused, closed by the other side or lost.
     Disconnected(Peer),
+    /// The other side has closed a connection that it had opened.
+    Gone(Incoming),
     Response {
         from: Peer,
         correlation: i32,

@@ -255,7 +255,7 @@ impl<C: Clone> NetworkClient<C> {
             Input::Response { from, correlation, response } => {
                 self.on_response(*from, *correlation, response)
             }
-            Input::Start | Input::Request { .. } | Input::Timer(_) => None,
+            Input::Start | Input::Request { .. } | Input::Gone(_) | Input::Timer(_) => None,
         }
     }
 

@@ -132,7 +132,13 @@ impl World {
                     self.next_request(id);
                 }
             }
-            Packet::ClosedByClient => self.network.close_server_end(id),
+            Packet::ClosedByClient => {
+                let was_open = self.network.connection(id).is_some_and(|connection| connection.server_open);
+                self.network.close_server_end(id);
+                if was_open {
+                    self.deliver(id.server, Arrival::Gone(id.incoming()));
+                }
+            }
             Packet::Accepted if self.network.is_current(id) => {
                 self.deliver(id.client, Arrival::Connected(id.peer()));
             }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-use crate::kafka::effects::{Channel, Peer, RequestId};
+use crate::kafka::effects::{Channel, Incoming, Peer, RequestId};
 use crate::kafka::protocol::{ApiKey, Request, Response};
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
@@ -28,6 +28,10 @@ pub struct ConnectionId {
 impl ConnectionId {
     pub fn peer(self) -> Peer {
         Peer { node: self.server, channel: self.channel }
+    }
+
+    pub fn incoming(self) -> Incoming {
+        Incoming { from: self.client, channel: self.channel, connection: self.number }
     }
 
     pub fn request(self, correlation: i32) -> RequestId {

@@ -12,7 +12,7 @@ use crate::client::producer::{Producer, ProducerTimer};
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::broker::{Broker, Disk};
 use crate::kafka::controller::{Controller, ControllerTimer};
-use crate::kafka::effects::{Effects, Input, Peer, RequestId};
+use crate::kafka::effects::{Effects, Incoming, Input, Peer, RequestId};
 use crate::kafka::protocol::{Request, Response};
 use crate::kafka::raft::RaftDisk;
 use crate::kafka::replication::Lost;
@@ -71,6 +71,7 @@ pub enum Arrival {
     Start,
     Connected(Peer),
     Disconnected(Peer),
+    Gone(Incoming),
     Response { from: Peer, correlation: i32, response: Rc<Response> },
     Request { id: RequestId, client: ClientName, request: Rc<Request> },
     Timer(Timer),
@@ -103,6 +104,7 @@ impl Machine {
                 Arrival::Start => Input::Start,
                 Arrival::Connected(peer) => Input::Connected(peer),
                 Arrival::Disconnected(peer) => Input::Disconnected(peer),
+                Arrival::Gone(incoming) => Input::Gone(incoming),
                 Arrival::Response { from, correlation, response } => {
                     Input::Response { from, correlation, response }
                 }

@@ -198,6 +198,7 @@ impl Broker {
             Input::Start => self.start(now, fx),
             Input::Request { id, client, request } => self.on_request(now, id, &client, request, fx),
             Input::Timer(timer) => self.on_timer(now, timer, fx),
+            Input::Gone(incoming) => self.on_gone(now, incoming, fx),
             Input::Connected(_) | Input::Disconnected(_) | Input::Response { .. } => {
                 if !self.with_raft(now, fx, |raft, fx| raft.on_input(now, &input, fx))
                     && let Some(event) = self.network.on_input(now, &input, fx)

@@ -3,7 +3,7 @@
 
 use super::process::Broker;
 use super::timer::BrokerTimer;
-use crate::kafka::effects::{Effects, RequestId};
+use crate::kafka::effects::{Effects, Incoming, RequestId};
 use crate::kafka::protocol::share::{ShareAcknowledgeRequest, ShareFetchRequest};
 use crate::kafka::share::SharePartitionManager;
 use crate::kafka::share::manager::{Ground, ManagerEffects, ShareFetchTimer};
@@ -38,6 +38,13 @@ impl Broker {
         fx: &mut Effects<BrokerTimer>,
     ) {
         self.at_shares(now, fx, |shares, ground, part| shares.on_timer(timer, ground, part));
+    }
+
+    /// A client is gone, or has closed its connection.
+    pub(super) fn on_gone(&mut self, now: Time, incoming: Incoming, fx: &mut Effects<BrokerTimer>) {
+        if self.shares.sessions().knows(incoming) {
+            self.at_shares(now, fx, |shares, ground, part| shares.on_disconnected(incoming, ground, part));
+        }
     }
 
     pub(super) fn on_readable(&mut self, now: Time, tp: &TopicPartition, fx: &mut Effects<BrokerTimer>) {

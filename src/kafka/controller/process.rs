@@ -172,6 +172,8 @@ impl Controller {
             Input::Timer(ControllerTimer::Raft(timer)) => {
                 self.with_raft(fx, |raft, fx| raft.on_timer(now, timer, fx));
             }
+            // A controller keeps nothing for a connection.
+            Input::Gone(_) => {}
             Input::Connected(_) | Input::Disconnected(_) | Input::Response { .. } => {
                 self.with_raft(fx, |raft, fx| raft.on_input(now, &input, fx));
             }

@@ -232,7 +232,7 @@ impl RaftClient {
         let peer = match input {
             Input::Connected(peer) | Input::Disconnected(peer) => peer,
             Input::Response { from, .. } => from,
-            Input::Start | Input::Request { .. } | Input::Timer(_) => return false,
+            Input::Start | Input::Request { .. } | Input::Gone(_) | Input::Timer(_) => return false,
         };
         if peer.channel != Channel::Raft {
             return false;

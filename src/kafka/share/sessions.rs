@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::kafka::effects::Incoming;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{GroupId, MemberId, TopicId};
 
@@ -24,13 +25,25 @@ pub struct ShareSession {
     pub epoch: i32,
     /// In the order in which they were added.
     pub partitions: Vec<TopicIdPartition>,
+    /// On which it was opened.
+    pub connection: Incoming,
 }
 
-type Key = (GroupId, MemberId);
+/// What a fetch says of the session's partitions.
+#[derive(Clone, Debug, Default)]
+pub struct Named {
+    pub partitions: Vec<TopicIdPartition>,
+    pub forgotten: Vec<TopicIdPartition>,
+}
+
+/// A member of a group.
+pub type Key = (GroupId, MemberId);
 
 #[derive(Clone, Debug, Default)]
 pub struct ShareSessions {
     sessions: BTreeMap<Key, ShareSession>,
+    /// Whose session was opened on a connection last.
+    connections: BTreeMap<Incoming, Key>,
 }
 
 impl ShareSessions {
@@ -42,7 +55,7 @@ impl ShareSessions {
         self.sessions.get(key)
     }
 
-    /// What a fetch with `epoch` reads, in the session's order, after it named and forgot some (`newContext`). One that
+    /// What a fetch with `epoch` on a connection reads, in the session's order, after it named and forgot some (`newContext`). One that
     /// closes the session reads nothing.
     ///
     /// # Errors
@@ -53,9 +66,9 @@ impl ShareSessions {
         &mut self,
         key: &Key,
         epoch: i32,
-        named: Vec<TopicIdPartition>,
-        forgotten: &[TopicIdPartition],
+        named: Named,
         has_acknowledgements: bool,
+        connection: Incoming,
     ) -> Result<Vec<TopicIdPartition>, ErrorCode> {
         match epoch {
             FINAL_EPOCH => {
@@ -68,18 +81,19 @@ impl ShareSessions {
                 if self.sessions.len() >= MAX_SESSIONS {
                     return Err(ErrorCode::ShareSessionLimitReached);
                 }
-                let session = ShareSession { epoch: next_epoch(INITIAL_EPOCH), partitions: named.clone() };
-                self.sessions.insert(key.clone(), session);
-                Ok(named)
+                let (epoch, partitions) = (next_epoch(INITIAL_EPOCH), named.partitions.clone());
+                self.sessions.insert(key.clone(), ShareSession { epoch, partitions, connection });
+                self.connections.insert(connection, key.clone());
+                Ok(named.partitions)
             }
             _ => {
                 let session = self.continued(key, epoch)?;
-                for partition in named {
+                for partition in named.partitions {
                     if !session.partitions.contains(&partition) {
                         session.partitions.push(partition);
                     }
                 }
-                session.partitions.retain(|partition| !forgotten.contains(partition));
+                session.partitions.retain(|partition| !named.forgotten.contains(partition));
                 Ok(session.partitions.clone())
             }
         }
@@ -101,6 +115,22 @@ impl ShareSessions {
     /// The session ends; what it read.
     pub fn remove(&mut self, key: &Key) -> Vec<TopicIdPartition> {
         self.sessions.remove(key).map(|session| session.partitions).unwrap_or_default()
+    }
+
+    pub fn has_any(&self, group: &GroupId) -> bool {
+        self.sessions.keys().any(|(other, _)| other == group)
+    }
+
+    /// Whether a session was opened on a connection.
+    pub fn knows(&self, connection: Incoming) -> bool {
+        self.connections.contains_key(&connection)
+    }
+
+    /// A connection is closed: whose session was opened on it, and whether that is still open and of this connection.
+    pub fn disconnected(&mut self, connection: Incoming) -> Option<(Key, bool)> {
+        let key = self.connections.remove(&connection)?;
+        let is_open = self.sessions.get(&key).is_some_and(|session| session.connection == connection);
+        Some((key, is_open))
     }
 
     fn continued(&mut self, key: &Key, epoch: i32) -> Result<&mut ShareSession, ErrorCode> {
@@ -134,9 +164,15 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::kafka::effects::Channel;
+    use crate::kafka::types::NodeId;
 
     fn key() -> Key {
         ("g".into(), "m".into())
+    }
+
+    fn connection(number: u32) -> Incoming {
+        Incoming { from: NodeId::Client(1), channel: Channel::Main, connection: number }
     }
 
     fn tips(partitions: &[i32]) -> Vec<TopicIdPartition> {
@@ -147,7 +183,8 @@ mod tests {
     fn a_session_remembers_what_it_reads_r_share_14() {
         let mut sessions = ShareSessions::default();
         let mut fetch = |epoch, named: &[i32], forgotten: &[i32]| {
-            sessions.fetch(&key(), epoch, tips(named), &tips(forgotten), false)
+            let named = Named { partitions: tips(named), forgotten: tips(forgotten) };
+            sessions.fetch(&key(), epoch, named, false, connection(1))
         };
         assert_eq!(fetch(0, &[0, 1], &[]), Ok(tips(&[0, 1])));
         assert_eq!(fetch(1, &[2, 1], &[0]), Ok(tips(&[1, 2])));
@@ -162,14 +199,18 @@ mod tests {
         let not_found = Err(ErrorCode::ShareSessionNotFound);
         for epoch in [-1, 1] {
             assert_eq!(sessions.acknowledge(&key(), epoch), not_found);
-            assert!(sessions.fetch(&key(), epoch, vec![], &[], false).is_err());
+            assert!(sessions.fetch(&key(), epoch, Named::default(), false, connection(1)).is_err());
         }
         assert_eq!(sessions.acknowledge(&key(), 0), Err(ErrorCode::InvalidShareSessionEpoch));
-        assert_eq!(sessions.fetch(&key(), 0, vec![], &[], true), Err(ErrorCode::InvalidRequest));
-        sessions.fetch(&key(), 0, tips(&[0]), &[], false).expect("it opens");
+        assert_eq!(
+            sessions.fetch(&key(), 0, Named::default(), true, connection(1)),
+            Err(ErrorCode::InvalidRequest)
+        );
+        let named = Named { partitions: tips(&[0]), ..Named::default() };
+        sessions.fetch(&key(), 0, named, false, connection(1)).expect("it opens");
         assert_eq!(sessions.acknowledge(&key(), 1), Ok(()));
         assert_eq!(sessions.acknowledge(&key(), 1), Err(ErrorCode::InvalidShareSessionEpoch));
-        assert_eq!(sessions.fetch(&key(), 2, vec![], &[], true), Ok(tips(&[0])));
+        assert_eq!(sessions.fetch(&key(), 2, Named::default(), true, connection(1)), Ok(tips(&[0])));
         assert_eq!(sessions.acknowledge(&key(), -1), Ok(()));
     }
 
@@ -178,9 +219,21 @@ mod tests {
         let mut sessions = ShareSessions::default();
         for number in 0..2000 {
             let key = ("g".into(), MemberId::new(&number.to_string()));
-            assert!(sessions.fetch(&key, 0, vec![], &[], false).is_ok());
+            assert!(sessions.fetch(&key, 0, Named::default(), false, connection(number)).is_ok());
         }
-        assert_eq!(sessions.fetch(&key(), 0, vec![], &[], false), Err(ErrorCode::ShareSessionLimitReached));
+        let refused = sessions.fetch(&key(), 0, Named::default(), false, connection(1));
+        assert_eq!(refused, Err(ErrorCode::ShareSessionLimitReached));
+    }
+
+    #[test]
+    fn a_session_ends_with_the_connection_that_it_was_opened_on_r_share_14() {
+        let mut sessions = ShareSessions::default();
+        for number in [1, 2] {
+            sessions.fetch(&key(), 0, Named::default(), false, connection(number)).expect("it opens");
+        }
+        assert_eq!(sessions.disconnected(connection(1)), Some((key(), false)), "it was opened anew since");
+        assert_eq!(sessions.disconnected(connection(1)), None);
+        assert_eq!(sessions.disconnected(connection(2)), Some((key(), true)));
     }
 
     #[test]

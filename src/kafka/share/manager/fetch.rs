@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::super::key::ShareKey;
 use super::super::partition::{AcquireMode, Acquirer, Fetched as FetchedBatches};
 use super::super::range::OffsetRange;
-use super::super::sessions::{FINAL_EPOCH, TopicIdPartition, rotate};
+use super::super::sessions::{FINAL_EPOCH, Named, TopicIdPartition, rotate};
 use super::acknowledge::{Acknowledgements, who};
 use super::answer::{Fetched, Kind, Pending};
 use super::{Ground, ManagerEffects, ShareFetchTimer, SharePartitionManager};
@@ -66,7 +66,7 @@ impl SharePartitionManager {
         fx: &mut ManagerEffects,
     ) {
         let acknowledgements = acknowledgements_of(request);
-        let opened = self.open_session(request, !acknowledgements.is_empty());
+        let opened = self.open_session(id, request, !acknowledgements.is_empty());
         let ((group, member), partitions) = match opened {
             Ok(opened) => opened,
             Err(error) => {
@@ -93,6 +93,7 @@ impl SharePartitionManager {
 
     fn open_session(
         &mut self,
+        id: RequestId,
         request: &ShareFetchRequest,
         has_acknowledgements: bool,
     ) -> Result<((GroupId, MemberId), Vec<TopicIdPartition>), ErrorCode> {
@@ -108,10 +109,10 @@ impl SharePartitionManager {
             .forgotten_topics_data
             .iter()
             .flat_map(|topic| topic.partitions.iter().map(|partition| (TopicId(topic.topic_id), *partition)));
-        let forgotten: Vec<_> = forgotten.collect();
+        let forgotten = forgotten.collect();
         let epoch = request.share_session_epoch;
-        let mut partitions =
-            self.sessions.fetch(&who, epoch, named.collect(), &forgotten, has_acknowledgements)?;
+        let named = Named { partitions: named.collect(), forgotten };
+        let mut partitions = self.sessions.fetch(&who, epoch, named, has_acknowledgements, id.incoming())?;
         rotate(&mut partitions, epoch);
         Ok((who, partitions))
     }

@@ -21,7 +21,7 @@ use super::key::ShareKey;
 use super::partition::{SharePartition, StateWrite, client_error};
 use super::sessions::{ShareSessions, TopicIdPartition};
 use super::state::{StateBatch, WriteId};
-use crate::kafka::effects::{Effects, RequestId};
+use crate::kafka::effects::{Effects, Incoming, RequestId};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::types::{GroupId, LeaderEpoch, MemberId, Offset, TopicId, TopicPartition};
@@ -219,8 +219,21 @@ impl SharePartitionManager {
         }
     }
 
-    /// A member is gone without a word: what it held is given back.
-    pub fn on_member_gone(
+    /// A connection is closed: its session ends. With the last session of a group its share partitions go too; they are
+    /// read back when somebody asks again (`ClientConnectionDisconnectListener`).
+    pub fn on_disconnected(&mut self, incoming: Incoming, ground: &Ground<'_>, fx: &mut ManagerEffects) {
+        let Some(((group, member), was_open)) = self.sessions.disconnected(incoming) else { return };
+        if was_open {
+            self.on_member_gone(&group, &member, ground, fx);
+        }
+        if !self.sessions.has_any(&group) {
+            let of_group = self.slots.keys().filter(|key| key.group == group).cloned();
+            of_group.collect::<Vec<_>>().iter().for_each(|key| self.fence(key));
+        }
+    }
+
+    /// A member's session ends: what it held is given back.
+    fn on_member_gone(
         &mut self,
         group: &GroupId,
         member: &MemberId,

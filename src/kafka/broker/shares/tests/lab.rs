@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::broker::{Broker, BrokerSetup, Disk, SHARE_STATE_TOPIC};
 use crate::kafka::controller::image::ClusterImage;
-use crate::kafka::effects::{Channel, Effect, Effects, Input, Peer, RequestId};
+use crate::kafka::effects::{Channel, Effect, Effects, Incoming, Input, Peer, RequestId};
 use crate::kafka::protocol::metadata_records::{MetadataRecord, PartitionRecord, RegisterBroker};
 use crate::kafka::protocol::share::SummaryPartition;
 use crate::kafka::protocol::strict::{carry_request, carry_response};
@@ -198,6 +198,13 @@ impl Lab {
         let request = Rc::new(carry_request(&request.into()).expect("it has a form"));
         self.push(self.now, Input::Request { id, client: "client".into(), request });
         correlation
+    }
+
+    /// The client's connection is closed.
+    pub fn disconnect(&mut self) {
+        let incoming = Incoming { from: NodeId::Client(1), channel: Channel::Main, connection: 1 };
+        self.push(self.now, Input::Gone(incoming));
+        self.run_for(0);
     }
 
     pub fn answer(&mut self, number: i32) -> Option<Response> {

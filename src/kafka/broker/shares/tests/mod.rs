@@ -73,6 +73,16 @@ fn a_lock_that_ends_wakes_those_who_wait_r_share_7() {
 }
 
 #[test]
+fn a_member_whose_connection_is_gone_gives_back_what_it_held_r_share_14() {
+    let mut lab = Lab::new(EARLIEST);
+    lab.produce([2]);
+    Member::new("s1").poll(&mut lab, 0).expect("nothing is held yet");
+    lab.disconnect();
+    assert_eq!(lab.broker.shares().partitions().count(), 0, "nobody of the group is left");
+    assert_eq!(Member::new("s2").poll(&mut lab, 500), Ok(vec![(0, 2), (1, 2)]));
+}
+
+#[test]
 fn who_asks_a_broker_that_does_not_lead_is_told_who_does_r_share_14() {
     let mut lab = Lab::new(EARLIEST);
     lab.move_leader(BrokerId(2));
