@@ -130,12 +130,26 @@ fn wipe(random: &mut Random, plan: &Plan) -> Vec<Command> {
     vec![Command::Kill(Target::Broker(broker)), Command::WipeDisk(broker)]
 }
 
-/// A server that no other server hears any more.
+/// A server that no other server hears any more; or a leader that only the controllers do not hear, which leads on for its
+/// followers and clients until they hear of the next one.
 fn isolation(random: &mut Random, plan: &Plan, world: &World) -> Vec<Command> {
+    if chance(random, 50)
+        && let Some(leader) = leader(random, plan, world)
+    {
+        let controllers = plan.world.controllers.iter().map(|id| Target::Controller(*id));
+        return controllers.map(|b| Command::Cut { a: Target::Broker(leader), b }).collect();
+    }
     let a = server(random, plan);
     let servers = world.processes().filter(|(node, _)| !matches!(node, NodeId::Client(_)));
     let others = servers.filter_map(|(node, _)| target(world, node)).filter(|b| *b != a);
     others.map(|b| Command::Cut { a: a.clone(), b }).collect()
+}
+
+/// Who leads some partition now.
+fn leader(random: &mut Random, plan: &Plan, world: &World) -> Option<BrokerId> {
+    let partition = partition(random, plan, world);
+    let registration = world.active_controller()?.image().partition(&partition)?;
+    registration.leader.is_some().then_some(registration.leader)
 }
 
 fn slow(random: &mut Random, plan: &Plan) -> Command {

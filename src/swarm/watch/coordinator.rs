@@ -21,6 +21,9 @@ use super::sight;
 
 /// How much longer than its session a member that is gone may stay: for what it sent and is still on its way.
 const SLACK_MS: i64 = 30_000;
+/// A member that joins for the first time cannot send heartbeats, and nobody notices that its connection is gone while its
+/// request waits for the others: it has this long (`GroupMetadataManager.addMemberThenRebalanceOrCompleteJoin`).
+const NEW_MEMBER_MS: i64 = 300_000;
 
 /// What was seen of all coordinators.
 #[derive(Default)]
@@ -84,7 +87,7 @@ impl CoordinatorWatch {
         Ok(compared)
     }
 
-    /// R-GRP-21: a member that is not heard from is removed when its session is over.
+    /// R-GRP-11, 21: a member that is not heard from is removed when its session is over, or the time for new ones is.
     fn check_ghosts(&mut self, world: &World, turn: Turn, shard: &Shard) -> Verdict {
         for group in shard.groups() {
             for member in group.members.values() {
@@ -103,7 +106,8 @@ impl CoordinatorWatch {
                     *ghost = Ghost { since: world.now(), turn, generation, state };
                 }
                 let gone_ms = world.now().ms() - ghost.since.ms();
-                let allowed_ms = i64::from(member.session_timeout_ms) + SLACK_MS;
+                let session_ms = if member.is_new { NEW_MEMBER_MS } else { member.session_timeout_ms.into() };
+                let allowed_ms = session_ms + SLACK_MS;
                 if gone_ms > allowed_ms {
                     let fault =
                         format!("{} of {} is gone for {gone_ms} ms and a member", member.id, group.id);
