@@ -12,6 +12,8 @@ mod consumer;
 mod failover;
 #[path = "group/member.rs"]
 mod member;
+#[path = "group/migration.rs"]
+mod migration;
 #[path = "group/offsets.rs"]
 mod offsets;
 #[path = "group/rebalance.rs"]

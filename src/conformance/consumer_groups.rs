@@ -330,12 +330,14 @@ impl World {
                     (member, Some((*timeout_ms, Timer::Rebalance(member.clone()))))
                 }
                 TimerChange::EndRebalance(member) | TimerChange::End(member) => (member, None),
+                // Of classic members, who do not come in the scripts.
+                _ => continue,
             };
             let (session, rebalance) = (Timer::Session(member.clone()), Timer::Rebalance(member.clone()));
             self.timers.retain(|(_, timer)| match change {
                 TimerChange::Session { .. } => *timer != session,
                 TimerChange::Rebalance { .. } | TimerChange::EndRebalance(_) => *timer != rebalance,
-                TimerChange::End(_) => *timer != session && *timer != rebalance,
+                _ => *timer != session && *timer != rebalance,
             });
             self.timers.extend(set.map(|(timeout_ms, timer)| (self.now_ms + timeout_ms, timer)));
         }

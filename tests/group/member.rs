@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use glassbroker::kafka::event::GroupState;
 use glassbroker::kafka::group::GroupConfig;
+use glassbroker::kafka::group::consumer_protocol::{ConsumerAssignment, ConsumerSubscription};
 use glassbroker::kafka::protocol::{ErrorCode, Response};
+use glassbroker::kafka::types::{Generation, Topic};
 use kafka_protocol::messages as m;
 use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
 use kafka_protocol::messages::leave_group_request::MemberIdentity;
@@ -82,6 +84,18 @@ impl Member {
         self.subscription = bytes.freeze();
     }
 
+    /// It subscribes to "orders" and owns these partitions of it.
+    pub fn own(&mut self, partitions: &[i32]) {
+        let subscription = ConsumerSubscription {
+            topics: vec![Topic::new("orders")],
+            user_data: None,
+            owned: partitions.iter().map(|partition| cluster::orders(*partition)).collect(),
+            generation: Generation(self.generation),
+            rack: None,
+        };
+        self.subscription = subscription.encode(3);
+    }
+
     pub fn wire_id(&self) -> StrBytes {
         StrBytes::from_string(self.id.clone())
     }
@@ -134,14 +148,32 @@ impl Member {
                 .with_member_id(StrBytes::from_string(member.clone()))
                 .with_assignment(blob(*partition))
         });
-        let request = m::SyncGroupRequest::default()
+        self.sync = cluster.send(self.name, self.sync_request(assignments.collect()));
+    }
+
+    /// SyncGroup of a leader who gives itself partitions of "orders", with data of its assignor.
+    pub fn sync_alone(
+        &mut self,
+        cluster: &mut Cluster,
+        partitions: &[i32],
+        user_data: Option<&'static [u8]>,
+    ) {
+        let partitions = partitions.iter().map(|partition| cluster::orders(*partition)).collect();
+        let assignment = ConsumerAssignment { partitions, user_data: user_data.map(Bytes::from_static) };
+        let own = SyncGroupRequestAssignment::default()
+            .with_member_id(self.wire_id())
+            .with_assignment(assignment.encode(3));
+        self.sync = cluster.send(self.name, self.sync_request(vec![own]));
+    }
+
+    pub fn sync_request(&self, assignments: Vec<SyncGroupRequestAssignment>) -> m::SyncGroupRequest {
+        m::SyncGroupRequest::default()
             .with_group_id(wire_group())
             .with_member_id(self.wire_id())
             .with_generation_id(self.generation)
             .with_protocol_type(Some("consumer".into()))
             .with_protocol_name(Some("range".into()))
-            .with_assignments(assignments.collect());
-        self.sync = cluster.send(self.name, request);
+            .with_assignments(assignments)
     }
 
     /// The answer to its last SyncGroup.

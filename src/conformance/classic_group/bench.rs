@@ -175,7 +175,10 @@ fn name_of(timer: &GroupTimer) -> String {
         GroupTimer::Session { group, member, .. } => format!("heartbeat-{group}-{member}"),
         GroupTimer::Join { group, .. } => format!("join-{group}"),
         GroupTimer::Sync { group, .. } => format!("sync-{group}"),
-        GroupTimer::Rebalance { .. } | GroupTimer::Regex { .. } => String::new(),
+        GroupTimer::Rebalance { .. }
+        | GroupTimer::MemberJoin { .. }
+        | GroupTimer::MemberSync { .. }
+        | GroupTimer::Regex { .. } => String::new(),
         GroupTimer::Write { .. } | GroupTimer::Expiration { .. } => String::new(),
     }
 }

@@ -125,6 +125,12 @@ const BROKER_KEYS: &[Key] = &[
         doc: "The most members a group of the newer protocol may have.",
     },
     Key {
+        name: "group.consumer.migration.policy",
+        default: "bidirectional",
+        kind: Kind::OneOf(&["bidirectional", "disabled", "downgrade", "upgrade"]),
+        doc: "Whether groups with members may go from the classic protocol to the newer one, and back.",
+    },
+    Key {
         name: "group.consumer.regex.refresh.interval.ms",
         default: "600000",
         kind: Kind::int_from(10_000),

@@ -144,7 +144,6 @@ const COORDINATOR_KEYS: &[Key] = &[
     Key::plain("group.consumer.max.assignment.interval.ms", "15000", Kind::int_from(0)),
     Key::plain("group.consumer.max.heartbeat.interval.ms", "15000", Kind::int_from(1)),
     Key::plain("group.consumer.max.session.timeout.ms", "60000", Kind::int_from(1)),
-    Key::plain("group.consumer.migration.policy", "bidirectional", Kind::Text),
     Key::plain("group.consumer.min.assignment.interval.ms", "0", Kind::int_from(0)),
     Key::plain("group.consumer.min.heartbeat.interval.ms", "5000", Kind::int_from(1)),
     Key::plain("group.consumer.min.session.timeout.ms", "45000", Kind::int_from(1)),

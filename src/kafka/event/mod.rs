@@ -389,6 +389,12 @@ pub enum Event {
         generation: Generation,
         plan: Vec<(ClientName, Vec<TopicPartition>)>,
     },
+    /// A group that had members or none changed its protocol (R-CG8-25).
+    GroupConverted {
+        group: GroupId,
+        /// To the classic one.
+        classic: bool,
+    },
     /// A group of the newer protocol (R-CG8-6).
     ConsumerGroupStateChanged {
         group: GroupId,

@@ -33,6 +33,35 @@ pub struct GroupConfig {
     pub consumer: ConsumerGroupConfig,
 }
 
+/// How groups with members may change their protocol (`ConsumerGroupMigrationPolicy`, R-CG8-25).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MigrationPolicy {
+    Bidirectional,
+    Upgrade,
+    Downgrade,
+    Disabled,
+}
+
+impl MigrationPolicy {
+    /// The config is checked before.
+    fn of_name(name: &str) -> MigrationPolicy {
+        match name {
+            "bidirectional" => MigrationPolicy::Bidirectional,
+            "upgrade" => MigrationPolicy::Upgrade,
+            "downgrade" => MigrationPolicy::Downgrade,
+            _ => MigrationPolicy::Disabled,
+        }
+    }
+
+    pub fn upgrades(self) -> bool {
+        matches!(self, MigrationPolicy::Bidirectional | MigrationPolicy::Upgrade)
+    }
+
+    pub fn downgrades(self) -> bool {
+        matches!(self, MigrationPolicy::Bidirectional | MigrationPolicy::Downgrade)
+    }
+}
+
 /// `group.consumer.*`: groups of the newer protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerGroupConfig {
@@ -46,6 +75,8 @@ pub struct ConsumerGroupConfig {
     pub max_size: i32,
     /// `group.consumer.regex.refresh.interval.ms`
     pub regex_refresh_interval_ms: i64,
+    /// `group.consumer.migration.policy`
+    pub migration_policy: MigrationPolicy,
     /// `group.consumer.assignors`; the first is the default.
     pub assignors: Rc<[ServerAssignor]>,
 }
@@ -79,6 +110,7 @@ impl ConsumerGroupConfig {
             assignment_interval_ms: config.group_consumer_assignment_interval_ms,
             max_size: config.group_consumer_max_size,
             regex_refresh_interval_ms: config.group_consumer_regex_refresh_interval_ms,
+            migration_policy: MigrationPolicy::of_name(&config.group_consumer_migration_policy),
             // An empty list would leave nobody to assign.
             assignors: if assignors.is_empty() { Rc::new(ServerAssignor::ALL) } else { assignors },
         }
@@ -102,6 +134,7 @@ impl Default for ConsumerGroupConfig {
             assignment_interval_ms: 1_000,
             max_size: i32::MAX,
             regex_refresh_interval_ms: 600_000,
+            migration_policy: MigrationPolicy::Bidirectional,
             assignors: Rc::new(ServerAssignor::ALL),
         }
     }

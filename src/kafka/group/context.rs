@@ -113,6 +113,14 @@ impl<'a> Context<'a> {
         GroupTimer::Rebalance { partition: self.partition, group: group.clone(), member: member.clone() }
     }
 
+    pub fn member_join_timer(&self, group: &GroupId, member: &MemberId) -> GroupTimer {
+        GroupTimer::MemberJoin { partition: self.partition, group: group.clone(), member: member.clone() }
+    }
+
+    pub fn member_sync_timer(&self, group: &GroupId, member: &MemberId) -> GroupTimer {
+        GroupTimer::MemberSync { partition: self.partition, group: group.clone(), member: member.clone() }
+    }
+
     pub fn regex_timer(&self, group: &GroupId) -> GroupTimer {
         GroupTimer::Regex { partition: self.partition, group: group.clone() }
     }

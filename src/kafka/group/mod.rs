@@ -42,7 +42,7 @@ use super::types::{
 
 pub(crate) use classic::Join;
 pub use classic::{ClassicGroup, InitialDelay, Member, PendingMember};
-pub use config::{ConsumerGroupConfig, GroupConfig};
+pub use config::{ConsumerGroupConfig, GroupConfig, MigrationPolicy};
 pub use context::{At, MemberIds};
 pub use offsets::GroupOffsets;
 
@@ -63,6 +63,10 @@ pub enum GroupTimer {
     Write { partition: i32, token: u64 },
     /// A member has not given up partitions for its rebalance timeout (R-CG8-13).
     Rebalance { partition: i32, group: GroupId, member: MemberId },
+    /// A classic member in a group of the newer protocol has not joined again (R-CG8-25).
+    MemberJoin { partition: i32, group: GroupId, member: MemberId },
+    /// A classic member in a group of the newer protocol has not sent SyncGroup (R-CG8-25).
+    MemberSync { partition: i32, group: GroupId, member: MemberId },
     /// The regular expressions of a group are resolved.
     Regex { partition: i32, group: GroupId },
     /// It is time to look for offsets and groups that nobody needs any more (R-GRP-40).
@@ -76,6 +80,8 @@ impl GroupTimer {
             | GroupTimer::Join { partition, .. }
             | GroupTimer::Sync { partition, .. }
             | GroupTimer::Rebalance { partition, .. }
+            | GroupTimer::MemberJoin { partition, .. }
+            | GroupTimer::MemberSync { partition, .. }
             | GroupTimer::Regex { partition, .. }
             | GroupTimer::Write { partition, .. }
             | GroupTimer::Expiration { partition } => *partition,

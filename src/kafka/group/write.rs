@@ -12,7 +12,7 @@ use kafka_protocol::messages as m;
 use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
 use kafka_protocol::messages::offset_fetch_response::OffsetFetchResponseGroup;
 
-use super::classic::Member;
+use super::classic::{Member, join_error, sync_error};
 use super::modern::consumer::ConsumerGroup;
 use super::offsets::OffsetChange;
 use super::shard::Group;
@@ -112,6 +112,8 @@ pub fn offset_fetch_error(error: ErrorCode) -> ErrorCode {
 pub(super) fn refused(response: Response, error: ErrorCode) -> Response {
     let code = error.code();
     match response {
+        Response::JoinGroup(_) => join_error("", error).into(),
+        Response::SyncGroup(_) => sync_error(error).into(),
         Response::Heartbeat(body) => body.with_error_code(code).into(),
         Response::OffsetDelete(body) => body.with_error_code(code).with_topics(Vec::new()).into(),
         Response::LeaveGroup(body) => body.with_error_code(code).with_members(Vec::new()).into(),

@@ -195,6 +195,12 @@ fn coordinator(time: Time, event: &Event) -> Option<Sentence> {
                 .detail("The group's leader made this plan; the coordinator stored it and is Stable.")
                 .rules(&["R-GRP-18"])
         }
+        Event::GroupConverted { group, classic } => {
+            let protocol = if *classic { "classic" } else { "consumer" };
+            about(time, Tone::Info, group, format!("{group}: its protocol is {protocol} from now on"))
+                .detail("Members that speak the classic protocol stay; offsets do too.")
+                .rules(&["R-CG8-25"])
+        }
         Event::ConsumerGroupStateChanged { group, to, epoch, .. } => {
             return consumer_state(time, group, *to, *epoch);
         }

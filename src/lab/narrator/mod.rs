@@ -177,6 +177,7 @@ impl Narrator {
             | Event::RebalanceStarted { .. }
             | Event::JoinExtended { .. }
             | Event::AssignmentStored { .. }
+            | Event::GroupConverted { .. }
             | Event::ConsumerGroupStateChanged { .. }
             | Event::TargetAssigned { .. }
             | Event::RevocationAsked { .. }

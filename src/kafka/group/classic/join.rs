@@ -25,7 +25,7 @@ pub(crate) struct Join<'a> {
 
 impl Join<'_> {
     /// A new member is told its id before it is let in (KIP-394).
-    fn requires_known_member_id(&self) -> bool {
+    pub(in crate::kafka::group) fn requires_known_member_id(&self) -> bool {
         self.version >= 4
     }
 

@@ -11,6 +11,7 @@ mod join_phase;
 mod sync;
 mod session;
 mod static_member;
+mod conversion;
 
 use std::collections::{BTreeMap, BTreeSet};
 

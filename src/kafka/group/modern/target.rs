@@ -47,7 +47,7 @@ impl Assigned {
         Assigned::new(topics.iter().map(|topic| (topic.topic_id, &topic.partitions)))
     }
 
-    pub(super) fn partitions(&self) -> BTreeSet<TopicIdPartition> {
+    pub(crate) fn partitions(&self) -> BTreeSet<TopicIdPartition> {
         let of_topic = |(topic, partitions): (TopicId, &[i32])| {
             partitions.iter().map(move |partition| (topic, *partition)).collect::<Vec<_>>()
         };

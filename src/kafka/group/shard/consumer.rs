@@ -13,6 +13,7 @@ use kafka_protocol::messages::consumer_group_describe_response::DescribedGroup;
 use kafka_protocol::protocol::StrBytes;
 
 use super::expiry::classic_tombstone;
+use super::migration::upgrade;
 use super::{Group, Shard, Waiting};
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::RequestId;
@@ -20,7 +21,7 @@ use crate::kafka::event::MemberRemoval;
 use crate::kafka::group::assignor::server::ServerAssignor;
 use crate::kafka::group::context::Context;
 use crate::kafka::group::modern::consumer::{
-    ConsumerGroup, Outcome, Replayed, TimerChange, changes, resolve_regexes,
+    ConsumerGroup, Deadlines, Outcome, Replayed, TimerChange, changes, resolve_regexes,
 };
 use crate::kafka::group::modern::{MemberState, Refusal};
 use crate::kafka::group::write::{Applied, ConsumerChange, Then, Write};
@@ -61,23 +62,37 @@ impl Shard {
         cx: &mut Context<'_>,
     ) {
         let id = GroupId::new(&request.group_id);
-        let epoch = GroupEpoch(request.member_epoch);
-        let (known, mut records) = match self.groups.get(&id) {
-            Some(Group::Consumer(group)) => (Some(&**group), Vec::new()),
-            // An empty group changes its protocol without further ado.
-            Some(group) if epoch == GroupEpoch::JOINING && group.is_empty() => {
-                (None, vec![classic_tombstone(&id)])
-            }
-            Some(_) => {
-                let text = format!("Group {id} is not a consumer group.");
-                return cx.respond(to, Refusal::new(ErrorCode::GroupIdNotFound, text).to_heartbeat());
-            }
-            None => (None, Vec::new()),
-        };
+        let joins = GroupEpoch(request.member_epoch) == GroupEpoch::JOINING;
         let config = cx.consumer_config(&id);
-        match ConsumerGroup::handle(known, request, client, &config, &cx.around()) {
+        let known = self.groups.get(&id).cloned();
+        let answer = match &known {
+            Some(Group::Consumer(group)) => {
+                ConsumerGroup::handle(Some(&**group), request, client, &config, &cx.around())
+            }
+            Some(Group::Classic(group)) if joins && !group.members.is_empty() => upgrade(group, &config, cx)
+                .and_then(|conversion| {
+                    let mut converted = ConsumerGroup::new(id.clone());
+                    let _ = converted.carry_out(&conversion, cx.now);
+                    let around = cx.around();
+                    let outcome = ConsumerGroup::handle(Some(&converted), request, client, &config, &around)?;
+                    Ok(outcome.after(conversion))
+                }),
+            // An empty group changes its protocol without further ado.
+            Some(Group::Classic(_)) if !joins => {
+                let text = format!("Group {id} is not a consumer group.");
+                Err(Refusal::new(ErrorCode::GroupIdNotFound, text))
+            }
+            _ => ConsumerGroup::handle(None, request, client, &config, &cx.around()),
+        };
+        match answer {
             Err(refusal) => cx.respond(to, refusal.to_heartbeat()),
             Ok(outcome) => {
+                let mut records: Vec<CoordinatorRecord> = Vec::new();
+                if let Some(Group::Classic(group)) = &known {
+                    records.push(classic_tombstone(&id));
+                    self.leave_classic_protocol(group, cx);
+                }
+                drop(known);
                 records.extend(outcome.records.iter().map(|record| record.encode(&id)));
                 let then = Then::Answer { to, response: outcome.response.clone().into() };
                 self.carry_out(&id, &outcome, MemberRemoval::Left, records, then, cx);
@@ -86,7 +101,7 @@ impl Shard {
     }
 
     /// Changes the group and writes that down.
-    fn carry_out<R>(
+    pub(super) fn carry_out<R>(
         &mut self,
         id: &GroupId,
         outcome: &Outcome<R>,
@@ -95,6 +110,9 @@ impl Shard {
         then: Then,
         cx: &mut Context<'_>,
     ) {
+        if self.downgrades_without(id, &outcome.gone, cx) {
+            return self.downgrade(id, &outcome.gone, removal, then, cx);
+        }
         // Where only a deadline moves nothing has to be taken back, and the group is not copied.
         let before = if records.is_empty() { None } else { self.groups.get(id).cloned() };
         let group = self.consumer_group_mut(id);
@@ -104,7 +122,7 @@ impl Shard {
             group.resolving = Some(regexes.clone());
             cx.set_timer(cx.regex_timer(id), cx.now.plus_ms(REGEX_RESOLUTION_MS));
         }
-        set_timers(id, outcome, cx);
+        set_timers(id, outcome, &group.deadlines, cx);
         let Some(after) = self.consumer_group(id).cloned().filter(|_| !records.is_empty()) else {
             return self.after_writes(then, cx);
         };
@@ -145,15 +163,17 @@ impl Shard {
 
     // Timers.
 
-    pub(super) fn on_consumer_session_timer(
+    /// A member was not heard from, or did not come again, in time.
+    pub(super) fn on_member_timer(
         &mut self,
         id: &GroupId,
         member: &MemberId,
+        removal: MemberRemoval,
         cx: &mut Context<'_>,
     ) {
         let outcome = self.consumer_group(id).and_then(|group| group.session_expired(member, cx.image));
         self.forget(id, member, outcome.is_none());
-        self.carry_out_unasked(id, outcome, MemberRemoval::SessionExpired, cx);
+        self.carry_out_unasked(id, outcome, removal, cx);
     }
 
     pub(super) fn on_consumer_rebalance_timer(
@@ -274,7 +294,12 @@ impl Shard {
     }
 }
 
-fn set_timers<R>(id: &GroupId, outcome: &Outcome<R>, cx: &mut Context<'_>) {
+fn set_timers<R>(
+    id: &GroupId,
+    outcome: &Outcome<R>,
+    deadlines: &BTreeMap<MemberId, Deadlines>,
+    cx: &mut Context<'_>,
+) {
     for change in &outcome.timers {
         match change {
             TimerChange::Session { member, timeout_ms } => {
@@ -284,10 +309,17 @@ fn set_timers<R>(id: &GroupId, outcome: &Outcome<R>, cx: &mut Context<'_>) {
                 cx.set_timer(cx.rebalance_timer(id, member), cx.now.plus_ms(*timeout_ms));
             }
             TimerChange::EndRebalance(member) => cx.cancel_timer(cx.rebalance_timer(id, member)),
-            TimerChange::End(member) => {
-                cx.cancel_timer(cx.session_timer(id, member));
-                cx.cancel_timer(cx.rebalance_timer(id, member));
+            // One that is set already stays.
+            TimerChange::JoinUnlessSet { member, .. } => {
+                let at = deadlines.get(member).and_then(|deadlines| deadlines.join);
+                at.into_iter().for_each(|at| cx.set_timer(cx.member_join_timer(id, member), at));
             }
+            TimerChange::EndJoin(member) => cx.cancel_timer(cx.member_join_timer(id, member)),
+            TimerChange::Sync { member, timeout_ms } => {
+                cx.set_timer(cx.member_sync_timer(id, member), cx.now.plus_ms(*timeout_ms));
+            }
+            TimerChange::EndSync(member) => cx.cancel_timer(cx.member_sync_timer(id, member)),
+            TimerChange::End(member) => end_timers_of(id, member, cx),
         }
     }
 }
@@ -295,9 +327,13 @@ fn set_timers<R>(id: &GroupId, outcome: &Outcome<R>, cx: &mut Context<'_>) {
 /// Another broker coordinates the group.
 pub(super) fn end_timers(group: &ConsumerGroup, cx: &mut Context<'_>) {
     let id = &group.base.id;
-    for member in group.deadlines.keys() {
-        cx.cancel_timer(cx.session_timer(id, member));
-        cx.cancel_timer(cx.rebalance_timer(id, member));
-    }
+    group.deadlines.keys().for_each(|member| end_timers_of(id, member, cx));
     cx.cancel_timer(cx.regex_timer(id));
+}
+
+fn end_timers_of(id: &GroupId, member: &MemberId, cx: &mut Context<'_>) {
+    cx.cancel_timer(cx.session_timer(id, member));
+    cx.cancel_timer(cx.rebalance_timer(id, member));
+    cx.cancel_timer(cx.member_join_timer(id, member));
+    cx.cancel_timer(cx.member_sync_timer(id, member));
 }

@@ -7,6 +7,7 @@
 
 mod group;
 mod consumer;
+mod migration;
 mod load;
 mod expiry;
 mod admin;
@@ -25,7 +26,7 @@ use super::offsets::{self, Author, Commit, GroupOffsets, OffsetChange, Offsets};
 use super::write::{Applied, ConsumerChange, Then, Write, coordinator_error, offset_fetch_error, refused};
 use super::{Append, GroupTimer};
 use crate::kafka::effects::RequestId;
-use crate::kafka::event::{Event, GroupState};
+use crate::kafka::event::{Event, GroupState, MemberRemoval};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{ClientName, GroupEpoch, GroupId, LeaderEpoch, MemberId, Offset};
 
@@ -123,7 +124,7 @@ impl Shard {
         let id = GroupId::new(&join.request.group_id);
         let consumer = self.groups.get(&id).and_then(Group::consumer);
         if consumer.is_some_and(|group| !group.base.members.is_empty()) {
-            return cx.respond(join.id, join_error("", ErrorCode::InconsistentGroupProtocol));
+            return self.join_consumer_group(&id, join, cx);
         }
         let created = self.group(&id).is_none();
         if created && !join.request.member_id.is_empty() {
@@ -133,6 +134,9 @@ impl Shard {
         // An empty group of the newer protocol makes way.
         let tombstones = consumer.map(|group| group.tombstones()).unwrap_or_default();
         let removed = if created { self.groups.remove(&id) } else { None };
+        if removed.is_some() {
+            cx.event(Event::GroupConverted { group: id.clone(), classic: true });
+        }
         let removed = removed.map(|group| (id.clone(), group)).into_iter().collect();
         let group = Rc::new(ClassicGroup::new(id.clone(), cx.now));
         let group = self.groups.entry(id.clone()).or_insert(Group::Classic(group));
@@ -152,7 +156,11 @@ impl Shard {
     }
 
     pub(super) fn sync(&mut self, id: RequestId, request: &m::SyncGroupRequest, cx: &mut Context<'_>) {
-        match self.group_mut(&GroupId::new(&request.group_id)) {
+        let group = GroupId::new(&request.group_id);
+        if self.consumer_group(&group).is_some() {
+            return self.sync_consumer_group(id, &group, request, cx);
+        }
+        match self.group_mut(&group) {
             Some(group) => {
                 let write = group.sync(id, request, cx);
                 self.submit(write, cx);
@@ -162,7 +170,11 @@ impl Shard {
     }
 
     pub(super) fn heartbeat(&mut self, id: RequestId, request: &m::HeartbeatRequest, cx: &mut Context<'_>) {
-        let group = self.group_mut(&GroupId::new(&request.group_id));
+        let group = GroupId::new(&request.group_id);
+        if self.consumer_group(&group).is_some() {
+            return self.heartbeat_consumer_group(id, &group, request, cx);
+        }
+        let group = self.group_mut(&group);
         let answer = |error: ErrorCode| m::HeartbeatResponse::default().with_error_code(error.code());
         match group.ok_or(ErrorCode::UnknownMemberId).and_then(|group| group.heartbeat(request, cx)) {
             Ok(error) => self.after_writes(Then::Answer { to: id, response: answer(error).into() }, cx),
@@ -177,7 +189,11 @@ impl Shard {
         request: &m::LeaveGroupRequest,
         cx: &mut Context<'_>,
     ) {
-        let Some(group) = self.group_mut(&GroupId::new(&request.group_id)) else {
+        let group = GroupId::new(&request.group_id);
+        if self.consumer_group(&group).is_some() {
+            return self.leave_consumer_group(id, &group, request, cx);
+        }
+        let Some(group) = self.group_mut(&group) else {
             let unknown =
                 request.members.iter().map(|member| leave_result(member, ErrorCode::UnknownMemberId));
             cx.respond(id, m::LeaveGroupResponse::default().with_members(unknown.collect()));
@@ -275,8 +291,14 @@ impl Shard {
 
     pub(super) fn on_timer(&mut self, timer: &GroupTimer, cx: &mut Context<'_>) {
         let write = match timer {
+            GroupTimer::MemberJoin { group, member, .. } => {
+                return self.on_member_timer(group, member, MemberRemoval::DidNotRejoin, cx);
+            }
+            GroupTimer::MemberSync { group, member, .. } => {
+                return self.on_member_timer(group, member, MemberRemoval::DidNotSync, cx);
+            }
             GroupTimer::Session { group, member, .. } if self.consumer_group(group).is_some() => {
-                return self.on_consumer_session_timer(group, member, cx);
+                return self.on_member_timer(group, member, MemberRemoval::SessionExpired, cx);
             }
             GroupTimer::Rebalance { group, member, .. } => {
                 return self.on_consumer_rebalance_timer(group, member, cx);
@@ -365,7 +387,10 @@ impl Shard {
                 }
             }
         }
-        self.groups.extend(failed.applied.removed);
+        for (id, group) in failed.applied.removed {
+            self.groups.insert(id.clone(), group);
+            self.expect_consumer_group(&id, cx);
+        }
         if let Some(change) = failed.applied.consumer {
             self.take_back(change);
         }

@@ -73,6 +73,7 @@ fn a_group_of_the_newer_protocol_reads_as_a_story() {
     let partitions = vec![tp(1)];
     check(
         &[
+            (0, Event::GroupConverted { group: billing(), classic: false }),
             (1, state(Stable, Assigning, 3)),
             (900, Event::TargetAssigned { group: billing(), epoch: GroupEpoch(3), plan }),
             (900, state(Assigning, Reconciling, 3)),
@@ -94,6 +95,8 @@ fn a_group_of_the_newer_protocol_reads_as_a_story() {
             (4000, state(Empty, Dead, 5)),
         ],
         expect![[r#"
+            00:00.000  billing: its protocol is consumer from now on (R-CG8-25)
+                Info: Members that speak the classic protocol stay; offsets do too.
             00:00.001  billing: epoch 3 needs another assignment (R-CG8-7, R-CG8-8)
                 Warn: It is computed with a heartbeat, once in group.consumer.assignment.interval.ms.
             00:00.900  billing: target of epoch 3: consumer-a orders-0; consumer-b orders-1 (R-CG8-8)

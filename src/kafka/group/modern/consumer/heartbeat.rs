@@ -113,7 +113,7 @@ impl ConsumerGroup {
     }
 
     /// R-CG8-16: `group.consumer.max.size`
-    fn check_room(&self, id: &MemberId, config: &ConsumerGroupConfig) -> Result<(), Refusal> {
+    pub(super) fn check_room(&self, id: &MemberId, config: &ConsumerGroupConfig) -> Result<(), Refusal> {
         let full = self.base.members.len() as i64 >= i64::from(config.max_size);
         if full && !self.base.members.contains_key(id) {
             let text = format!(
@@ -356,8 +356,8 @@ impl Step<'_> {
 }
 
 impl Outcome<()> {
-    pub(super) fn answered<R>(self, response: R) -> Outcome<R> {
-        let Outcome { records, timers, fresh, resolve, response: () } = self;
-        Outcome { records, response, timers, fresh, resolve }
+    pub(in crate::kafka::group) fn answered<R>(self, response: R) -> Outcome<R> {
+        let Outcome { records, timers, fresh, resolve, gone, response: () } = self;
+        Outcome { records, response, timers, fresh, resolve, gone }
     }
 }

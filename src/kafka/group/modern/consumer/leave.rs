@@ -53,7 +53,7 @@ impl ConsumerGroup {
         let metadata_hash = subscriptions.metadata_hash(image);
         records.push(ConsumerRecord::GroupEpoch(Some(GroupEpochValue { epoch, metadata_hash })));
         let timers = gone.iter().map(|id| TimerChange::End(id.clone())).collect();
-        Outcome { timers, ..Outcome::new(records, ()) }
+        Outcome { timers, gone: gone.clone(), ..Outcome::new(records, ()) }
     }
 
     /// The member was not heard from in time: nothing follows if it is gone already.

@@ -13,6 +13,7 @@ mod regex;
 mod commit;
 mod replay;
 mod describe;
+mod classic_members;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -32,6 +33,7 @@ use crate::kafka::protocol::coordinator_records::{
 use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, GroupEpoch, GroupId, MemberId, Topic};
 
+pub(in crate::kafka::group) use classic_members::{Joined, blob, version_of};
 pub use commit::CommitScope;
 pub(in crate::kafka::group) use describe::changes;
 pub use heartbeat::check_request;
@@ -46,6 +48,10 @@ pub struct Deadlines {
     pub session: Option<Time>,
     /// When it is removed unless it has left this epoch before (R-CG8-13).
     pub rebalance: Option<(Time, GroupEpoch)>,
+    /// When a classic member that was told to join again is removed.
+    pub join: Option<Time>,
+    /// When a classic member that joined is removed unless it asks for its assignment.
+    pub sync: Option<Time>,
 }
 
 /// A regular expression with the topics that it matched.
@@ -81,6 +87,8 @@ pub struct Outcome<R> {
     pub(super) fresh: Option<Freshness>,
     /// Expressions that are to be resolved.
     pub resolve: Option<BTreeSet<String>>,
+    /// Who leaves or is removed.
+    pub gone: BTreeSet<MemberId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +103,16 @@ pub enum TimerChange {
         epoch: GroupEpoch,
     },
     EndRebalance(MemberId),
+    JoinUnlessSet {
+        member: MemberId,
+        timeout_ms: i64,
+    },
+    EndJoin(MemberId),
+    Sync {
+        member: MemberId,
+        timeout_ms: i64,
+    },
+    EndSync(MemberId),
     /// The member goes.
     End(MemberId),
 }
@@ -107,9 +125,16 @@ impl Outcome<()> {
 }
 
 impl<R> Outcome<R> {
+    /// What comes of `first`, and then of this.
+    pub(in crate::kafka::group) fn after(self, first: Outcome<()>) -> Outcome<R> {
+        let records = first.records.into_iter().chain(self.records).collect();
+        let timers = first.timers.into_iter().chain(self.timers).collect();
+        Outcome { records, timers, ..self }
+    }
+
     /// As it is when a request has no consequence but its answer.
     fn new(records: Vec<ConsumerRecord>, response: R) -> Outcome<R> {
-        Outcome { records, response, timers: Vec::new(), fresh: None, resolve: None }
+        Outcome { records, response, timers: Vec::new(), fresh: None, resolve: None, gone: BTreeSet::new() }
     }
 }
 
@@ -175,6 +200,19 @@ impl ConsumerGroup {
             }
             TimerChange::EndRebalance(member) => {
                 self.deadlines.entry(member.clone()).or_default().rebalance = None;
+            }
+            TimerChange::JoinUnlessSet { member, timeout_ms } => {
+                let join = &mut self.deadlines.entry(member.clone()).or_default().join;
+                *join = join.or(Some(now.plus_ms(*timeout_ms)));
+            }
+            TimerChange::EndJoin(member) => {
+                self.deadlines.entry(member.clone()).or_default().join = None;
+            }
+            TimerChange::Sync { member, timeout_ms } => {
+                self.deadlines.entry(member.clone()).or_default().sync = Some(now.plus_ms(*timeout_ms));
+            }
+            TimerChange::EndSync(member) => {
+                self.deadlines.entry(member.clone()).or_default().sync = None;
             }
             TimerChange::End(member) => drop(self.deadlines.remove(member)),
         }

@@ -1,0 +1,183 @@
+//! Groups with members go from one protocol to the other and back, and are mixed meanwhile (R-CG8-25).
+//!
+//! Mirrors `convertToConsumerGroup`, `convertToClassicGroup` and the classic requests at a consumer group.
+//!
+//! **Invariant:** a group changes its protocol by one batch of records, or not at all.
+
+use std::collections::BTreeSet;
+
+use kafka_protocol::messages as m;
+
+use super::consumer::end_timers;
+use super::{Group, Shard};
+use crate::kafka::effects::RequestId;
+use crate::kafka::event::{Event, MemberRemoval, RebalanceReason};
+use crate::kafka::group::classic::{ClassicGroup, Join, join_error, leave_result, sync_error};
+use crate::kafka::group::config::ConsumerGroupConfig;
+use crate::kafka::group::context::Context;
+use crate::kafka::group::modern::Refusal;
+use crate::kafka::group::modern::consumer::{ConsumerGroup, Joined, Outcome};
+use crate::kafka::group::write::{Applied, Then, Write};
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::types::{ClientName, GroupId, MemberId};
+
+impl Shard {
+    // Classic requests at a group of the newer protocol.
+
+    pub(super) fn join_consumer_group(&mut self, id: &GroupId, join: &Join<'_>, cx: &mut Context<'_>) {
+        let Some(group) = self.consumer_group(id) else { return };
+        let new_id = MemberId::new(&cx.ids.next().to_string());
+        match group.classic_join(join, new_id, &cx.consumer_config(id), &cx.around()) {
+            Err(refusal) => cx.respond(join.id, join_error("", refusal.error)),
+            Ok(Joined::Named(member)) => {
+                cx.respond(join.id, join_error(member.as_str(), ErrorCode::MemberIdRequired));
+            }
+            Ok(Joined::Joins(outcome)) => self.answer_with(join.id, id, &outcome, cx),
+        }
+    }
+
+    pub(super) fn sync_consumer_group(
+        &mut self,
+        to: RequestId,
+        id: &GroupId,
+        request: &m::SyncGroupRequest,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(group) = self.consumer_group(id) else { return };
+        match group.classic_sync(request, cx.image) {
+            Ok(outcome) => self.answer_with(to, id, &outcome, cx),
+            Err((error, timer)) => {
+                cx.respond(to, sync_error(error));
+                let outcome = Outcome::of_timers(timer.into_iter().collect());
+                self.carry_out(id, &outcome, MemberRemoval::Left, Vec::new(), Then::Nothing, cx);
+            }
+        }
+    }
+
+    pub(super) fn heartbeat_consumer_group(
+        &mut self,
+        to: RequestId,
+        id: &GroupId,
+        request: &m::HeartbeatRequest,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(group) = self.consumer_group(id) else { return };
+        match group.classic_heartbeat(request) {
+            Ok(outcome) => self.answer_with(to, id, &outcome, cx),
+            Err(refusal) => {
+                cx.respond(to, m::HeartbeatResponse::default().with_error_code(refusal.error.code()));
+            }
+        }
+    }
+
+    pub(super) fn leave_consumer_group(
+        &mut self,
+        to: RequestId,
+        id: &GroupId,
+        request: &m::LeaveGroupRequest,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(group) = self.consumer_group(id) else { return };
+        let (gone, results) = group.classic_leavers(request);
+        let results = request.members.iter().zip(results).map(|(member, error)| leave_result(member, error));
+        let response = m::LeaveGroupResponse::default().with_members(results.collect());
+        let nothing = || Outcome::of_timers(Vec::new());
+        let outcome = if gone.is_empty() { nothing() } else { group.without(&gone, cx.image) };
+        self.answer_with(to, id, &outcome.answered(response), cx);
+    }
+
+    fn answer_with<R>(&mut self, to: RequestId, id: &GroupId, outcome: &Outcome<R>, cx: &mut Context<'_>)
+    where
+        R: Clone + Into<crate::kafka::protocol::Response>,
+    {
+        let records = outcome.records.iter().map(|record| record.encode(id)).collect();
+        let then = Then::Answer { to, response: outcome.response.clone().into() };
+        self.carry_out(id, outcome, MemberRemoval::Left, records, then, cx);
+    }
+
+    // From one protocol to the other.
+
+    /// What follows at a classic group whose members took up the newer protocol in the midst of a rebalance: they join anew.
+    pub(super) fn leave_classic_protocol(&self, classic: &ClassicGroup, cx: &mut Context<'_>) {
+        cx.event(Event::GroupConverted { group: classic.id.clone(), classic: false });
+        for member in classic.members.values() {
+            if let Some(to) = member.parked_join {
+                cx.respond(to, join_error(member.id.as_str(), ErrorCode::RebalanceInProgress));
+            }
+            if let Some(to) = member.parked_sync {
+                cx.respond(to, sync_error(ErrorCode::RebalanceInProgress));
+            }
+        }
+        classic.pending.keys().for_each(|member| cx.cancel_timer(cx.session_timer(&classic.id, member)));
+        cx.cancel_timer(cx.join_timer(&classic.id));
+        cx.cancel_timer(cx.sync_timer(&classic.id));
+    }
+
+    /// Only classic members are left.
+    pub(super) fn downgrades_without(
+        &self,
+        id: &GroupId,
+        gone: &BTreeSet<MemberId>,
+        cx: &Context<'_>,
+    ) -> bool {
+        let Some(group) = self.consumer_group(id).filter(|_| !gone.is_empty()) else { return false };
+        let mut left = group.base.members.values().filter(|member| !gone.contains(&member.id)).peekable();
+        let count = left.clone().count() as i64;
+        left.peek().is_some()
+            && left.all(|member| member.is_classic())
+            && cx.consumer_config(id).migration_policy.downgrades()
+            && count <= i64::from(cx.config.max_size)
+    }
+
+    /// The last member of the newer protocol goes: the others rebalance among themselves.
+    pub(super) fn downgrade(
+        &mut self,
+        id: &GroupId,
+        gone: &BTreeSet<MemberId>,
+        reason: MemberRemoval,
+        then: Then,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(Group::Consumer(consumer)) = self.groups.remove(id) else { return };
+        end_timers(&consumer, cx);
+        let mut last = ClientName::new("");
+        for member in gone.iter().filter_map(|member| consumer.base.members.get(member)) {
+            let (group, client) = (id.clone(), member.client.clone());
+            last = client.clone();
+            cx.event(Event::MemberRemoved { group, member: member.id.clone(), client, reason });
+        }
+        cx.event(Event::GroupConverted { group: id.clone(), classic: true });
+        let mut classic = ClassicGroup::of_consumer(&consumer, gone, cx.now, cx.image);
+        let plan = classic.members.values().map(|m| (m.id.clone(), m.assignment.clone())).collect();
+        let mut records = consumer.tombstones();
+        records.push(classic.to_record(&plan));
+        for member in plan.into_keys() {
+            classic.renew_session(&member, cx);
+        }
+        let rebalance = classic.prepare_rebalance(RebalanceReason::MemberRemoved(reason), &last, cx);
+        self.groups.insert(id.clone(), Group::Classic(classic.into()));
+        let removed = vec![(id.clone(), Group::Consumer(consumer))];
+        let applied = Applied { created: Some(id.clone()), removed, ..Applied::default() };
+        self.submit(Some(Write { records, applied, then }), cx);
+        self.submit(rebalance, cx);
+    }
+}
+
+/// The first member of the newer protocol joins a classic group that has members: what makes it one of the newer protocol.
+pub(super) fn upgrade(
+    classic: &ClassicGroup,
+    config: &ConsumerGroupConfig,
+    cx: &Context<'_>,
+) -> Result<Outcome<()>, Refusal> {
+    let why = if !config.migration_policy.upgrades() {
+        "online upgrade is disabled"
+    } else if !classic.is_of_consumers() {
+        "the group does not use the consumer embedded protocol"
+    } else if classic.members.len() as i64 > i64::from(config.max_size) {
+        "the group size exceeds the consumer group maximum size"
+    } else {
+        return ConsumerGroup::of_classic(classic, cx.image);
+    };
+    let text = format!("Cannot upgrade classic group {} to consumer group because {why}.", classic.id);
+    Err(Refusal::new(ErrorCode::GroupIdNotFound, text))
+}

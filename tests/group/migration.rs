@@ -1,0 +1,163 @@
+//! Groups whose members change their protocol one after the other (KIP-848, R-CG8-25).
+
+use glassbroker::kafka::event::{ConsumerGroupState, Event, GroupState};
+use glassbroker::kafka::group::consumer_protocol::assigned_partitions;
+use glassbroker::kafka::group::{ConsumerGroupConfig, GroupConfig, MigrationPolicy};
+use glassbroker::kafka::protocol::{ErrorCode, Response};
+use glassbroker::kafka::types::MemberId;
+
+use super::cluster::Cluster;
+use super::consumer::{described, group, hears, heartbeat, joining, owning};
+use super::member::{Member, commit_error};
+
+fn cluster(migration_policy: MigrationPolicy) -> Cluster {
+    let consumer =
+        ConsumerGroupConfig { assignment_interval_ms: 0, migration_policy, ..ConsumerGroupConfig::default() };
+    Cluster::new(GroupConfig { initial_rebalance_delay_ms: 0, consumer, ..GroupConfig::default() })
+}
+
+fn consumer(name: &'static str) -> Member {
+    let mut member = Member::new(name);
+    member.own(&[]);
+    member
+}
+
+/// A classic group of one member, which has all three partitions.
+fn classic(cluster: &mut Cluster, name: &'static str) -> Member {
+    let mut member = consumer(name);
+    member.join(cluster);
+    cluster.sleep(0);
+    assert_eq!(member.joined(cluster), ErrorCode::None);
+    member.sync_alone(cluster, &[0, 1, 2], None);
+    assert_eq!(member.synced(cluster), ErrorCode::None);
+    member
+}
+
+/// Joins a group of the newer protocol with what it owns; its assignment.
+fn rejoin(cluster: &mut Cluster, member: &mut Member, owned: &[i32]) -> Vec<i32> {
+    member.own(owned);
+    member.join_again(cluster);
+    assert_eq!(member.joined(cluster), ErrorCode::None);
+    assigned(cluster, member)
+}
+
+fn assigned(cluster: &mut Cluster, member: &Member) -> Vec<i32> {
+    let request = cluster.send(member.name, member.sync_request(Vec::new()));
+    let answer = cluster.answer(request).expect("SyncGroup is answered");
+    let Response::SyncGroup(body) = &*answer else { panic!("{answer:?}") };
+    assert_eq!(ErrorCode::from_code(body.error_code), ErrorCode::None);
+    assigned_partitions(&body.assignment).iter().map(|tp| tp.partition).collect()
+}
+
+#[test]
+fn members_change_their_protocol_one_by_one_and_back_r_cg8_25() {
+    let mut cluster = cluster(MigrationPolicy::Bidirectional);
+    let mut a = classic(&mut cluster, "a");
+    assert_eq!(a.heartbeat(&mut cluster), ErrorCode::None);
+    // The first member of the newer protocol makes the group one of it; the classic member is told to join again.
+    assert_eq!(hears(&mut cluster, joining("b")), Ok((2, Some(vec![]))));
+    assert_eq!(described(&mut cluster).3.len(), 2);
+    assert_eq!(a.heartbeat(&mut cluster), ErrorCode::RebalanceInProgress);
+    assert_eq!(commit_error(&mut cluster, &a, 0, 7), ErrorCode::None);
+    // It owns all three, and keeps two until it joined without the third.
+    assert_eq!(rejoin(&mut cluster, &mut a, &[0, 1, 2]), [0, 1]);
+    assert_eq!(a.heartbeat(&mut cluster), ErrorCode::RebalanceInProgress);
+    assert_eq!(rejoin(&mut cluster, &mut a, &[0, 1]), [0, 1]);
+    assert_eq!((a.heartbeat(&mut cluster), a.generation), (ErrorCode::None, 2));
+    assert_eq!(hears(&mut cluster, heartbeat("b", 2)), Ok((2, Some(vec![2]))));
+    assert_eq!(group(&cluster).state(), ConsumerGroupState::Stable);
+    // A coordinator that takes over finds the same.
+    cluster.fail_over();
+    cluster.load();
+    assert_eq!(a.heartbeat(&mut cluster), ErrorCode::None);
+    // The last one of the newer protocol leaves: the group is classic again, and rebalances.
+    assert_eq!(hears(&mut cluster, heartbeat("b", -1)), Ok((-1, None)));
+    assert_eq!(cluster.group().map(|group| group.state), Some(GroupState::PreparingRebalance));
+    assert_eq!(a.heartbeat(&mut cluster), ErrorCode::RebalanceInProgress);
+    a.join_again(&mut cluster);
+    assert_eq!((a.joined(&mut cluster), a.generation), (ErrorCode::None, 3));
+    assert_eq!(a.leader, a.id);
+    cluster.fail_over();
+    cluster.load();
+    assert_eq!(cluster.group().map(|group| group.members.len()), Some(1));
+    let converted = |event: &&Event| matches!(event, Event::GroupConverted { .. });
+    assert_eq!(cluster.events.iter().filter(converted).count(), 2);
+}
+
+#[test]
+fn a_classic_member_joins_and_leaves_a_group_of_the_newer_protocol_r_cg8_25() {
+    let mut cluster = cluster(MigrationPolicy::Bidirectional);
+    assert_eq!(hears(&mut cluster, joining("a")), Ok((2, Some(vec![0, 1, 2]))));
+    let mut b = consumer("b");
+    b.join(&mut cluster);
+    assert_eq!((b.joined(&mut cluster), b.generation), (ErrorCode::None, 3));
+    assert!(assigned(&mut cluster, &b).is_empty());
+    // What it waits for becomes free: it is told to join again.
+    assert_eq!(b.heartbeat(&mut cluster), ErrorCode::None);
+    assert_eq!(hears(&mut cluster, heartbeat("a", 2)), Ok((2, Some(vec![0, 1]))));
+    assert_eq!(hears(&mut cluster, owning(heartbeat("a", 2), &[0, 1])), Ok((3, None)));
+    assert_eq!(b.heartbeat(&mut cluster), ErrorCode::RebalanceInProgress);
+    assert_eq!(rejoin(&mut cluster, &mut b, &[]), [2]);
+    b.leave(&mut cluster);
+    assert_eq!(hears(&mut cluster, heartbeat("a", 3)), Ok((4, Some(vec![0, 1, 2]))));
+}
+
+#[test]
+fn a_classic_member_that_does_not_join_again_or_ask_is_removed_r_cg8_25() {
+    let mut cluster = cluster(MigrationPolicy::Bidirectional);
+    let a = classic(&mut cluster, "a");
+    assert_eq!(hears(&mut cluster, joining("b")), Ok((2, Some(vec![]))));
+    assert_eq!(a.heartbeat(&mut cluster), ErrorCode::RebalanceInProgress);
+    let deadlines = group(&cluster).deadlines[&MemberId::new(&a.id)];
+    assert_eq!(deadlines.join, Some(cluster.now.plus_ms(300_000)));
+    // It is heard from all the time, and joins never.
+    for _ in 0..10 {
+        assert_eq!(a.heartbeat(&mut cluster), ErrorCode::RebalanceInProgress);
+        assert!(hears(&mut cluster, heartbeat("b", 2)).is_ok());
+        cluster.sleep(30_000);
+    }
+    assert_eq!(a.heartbeat(&mut cluster), ErrorCode::UnknownMemberId);
+    assert_eq!(hears(&mut cluster, heartbeat("b", 2)), Ok((3, Some(vec![0, 1, 2]))));
+}
+
+#[test]
+fn the_policy_says_which_way_is_open_r_cg8_25() {
+    use MigrationPolicy::*;
+    for (policy, upgrades, downgrades) in [
+        (Bidirectional, true, true),
+        (Upgrade, true, false),
+        (Downgrade, false, true),
+        (Disabled, false, false),
+    ] {
+        let mut up = cluster(policy);
+        classic(&mut up, "a");
+        let expected = if upgrades { Ok((2, Some(vec![]))) } else { Err(ErrorCode::GroupIdNotFound) };
+        assert_eq!(hears(&mut up, joining("b")), expected, "{policy:?}");
+        let mut down = cluster(policy);
+        assert!(hears(&mut down, joining("a")).is_ok());
+        let mut b = consumer("b");
+        let asked = b.ask_for_id(&mut down);
+        if policy == Disabled {
+            assert_eq!(asked, ErrorCode::InconsistentGroupProtocol);
+            continue;
+        }
+        b.join_again(&mut down);
+        assert_eq!(b.joined(&mut down), ErrorCode::None);
+        assert!(hears(&mut down, heartbeat("a", -1)).is_ok());
+        assert_eq!(down.group().is_some(), downgrades, "{policy:?}");
+    }
+}
+
+#[test]
+fn a_plan_with_data_of_its_assignor_is_not_given_up_r_cg8_25() {
+    let mut cluster = cluster(MigrationPolicy::Bidirectional);
+    let mut a = consumer("a");
+    a.join(&mut cluster);
+    cluster.sleep(0);
+    assert_eq!(a.joined(&mut cluster), ErrorCode::None);
+    a.sync_alone(&mut cluster, &[0], Some(b"of its own"));
+    assert_eq!(a.synced(&mut cluster), ErrorCode::None);
+    assert_eq!(hears(&mut cluster, joining("b")), Err(ErrorCode::GroupIdNotFound));
+    assert_eq!(a.heartbeat(&mut cluster), ErrorCode::None);
+    assert_eq!(cluster.group().map(|group| group.generation.0), Some(1));
+}
