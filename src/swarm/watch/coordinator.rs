@@ -155,7 +155,7 @@ impl Replay {
                     self.groups.remove(&group);
                 }
             },
-            RecordKey::Consumer(..) | RecordKey::Other(_) => {}
+            RecordKey::Consumer(..) | RecordKey::Share(..) | RecordKey::Other(_) => {}
         }
         Ok(())
     }

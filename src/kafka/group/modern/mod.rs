@@ -2,7 +2,8 @@
 //! reference).
 //!
 //! [`ModernGroup`] is what consumer groups and share groups have in common and mirrors `ModernGroup` and
-//! `ModernGroupMember`; [`consumer`] mirrors the rest of `modern.consumer` and its part of `GroupMetadataManager`.
+//! `ModernGroupMember`; [`consumer`] mirrors the rest of `modern.consumer` and its part of `GroupMetadataManager`, [`share`]
+//! that of `modern.share`.
 //!
 //! A handler looks at a group, answers, and says which records follow; the group changes by these records alone, be they new
 //! or read from the log. So a coordinator that takes over knows what the one before it knew.
@@ -14,6 +15,7 @@ mod subscription;
 mod metadata_hash;
 mod target;
 pub mod consumer;
+pub mod share;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

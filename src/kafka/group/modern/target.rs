@@ -2,7 +2,7 @@
 //!
 //! Mirrors `TargetAssignmentBuilder`.
 //!
-//! **Invariant:** no partition is in two members' targets.
+//! **Invariant:** no partition is in the targets of two members of a consumer group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,9 +63,20 @@ pub(super) struct Assignee<'a> {
     pub(super) target: Assigned,
 }
 
-/// Each member's new target. `taken` are the targets that the group has, of members that go too.
+/// Each member's new target by a consumer group's assignor. `taken` are the targets that the group has, of members that go too.
 pub(super) fn assign(
     assignor: ServerAssignor,
+    members: &[Assignee<'_>],
+    kind: SubscriptionType,
+    taken: &Taken,
+    image: &ClusterImage,
+) -> BTreeMap<MemberId, Assigned> {
+    assign_with(|spec| assignor.assign(spec), members, kind, taken, image)
+}
+
+/// The same by any assignor.
+pub(super) fn assign_with(
+    assignor: impl FnOnce(&GroupSpec<'_>) -> Vec<Assigned>,
     members: &[Assignee<'_>],
     kind: SubscriptionType,
     taken: &Taken,
@@ -98,6 +109,6 @@ pub(super) fn assign(
         .collect();
     let topics: Vec<(TopicId, i32)> = topics.into_iter().map(|(id, count, _)| (id, count)).collect();
     let homogeneous = kind == SubscriptionType::Homogeneous;
-    let assigned = assignor.assign(&GroupSpec { members: &specs, topics: &topics, homogeneous, taken });
+    let assigned = assignor(&GroupSpec { members: &specs, topics: &topics, homogeneous, taken });
     members.iter().map(|member| member.id.clone()).zip(assigned).collect()
 }

@@ -110,7 +110,7 @@ impl Shard {
                 let value = record.value.as_deref();
                 self.replay_consumer(id, &ConsumerRecord::decode(key, value)?, value.is_some());
             }
-            RecordKey::Other(_) => {}
+            RecordKey::Share(..) | RecordKey::Other(_) => {}
         }
         Ok(())
     }

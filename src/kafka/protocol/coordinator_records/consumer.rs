@@ -214,14 +214,14 @@ impl GroupEpochValue {
 }
 
 impl TargetMetadataValue {
-    fn encode(&self) -> Bytes {
+    pub(super) fn encode(&self) -> Bytes {
         write(|w| {
             w.i32(self.epoch.0);
             write_number(w, self.timestamp_ms);
         })
     }
 
-    fn decode(bytes: &[u8]) -> Result<TargetMetadataValue, WireError> {
+    pub(super) fn decode(bytes: &[u8]) -> Result<TargetMetadataValue, WireError> {
         read("ConsumerGroupTargetAssignmentMetadataValue", bytes, |r| {
             Ok(TargetMetadataValue { epoch: GroupEpoch(r.i32()?), timestamp_ms: read_number(r)? })
         })
@@ -301,7 +301,7 @@ impl ClassicMemberMetadata {
 }
 
 impl TargetTopic {
-    fn encode(topics: &[TargetTopic]) -> Bytes {
+    pub(super) fn encode(topics: &[TargetTopic]) -> Bytes {
         write(|w| {
             w.compact_array(topics, |w, topic| {
                 w.uuid(topic.topic_id.0);
@@ -312,7 +312,7 @@ impl TargetTopic {
         })
     }
 
-    fn decode(bytes: &[u8]) -> Result<Vec<TargetTopic>, WireError> {
+    pub(super) fn decode(bytes: &[u8]) -> Result<Vec<TargetTopic>, WireError> {
         read("ConsumerGroupTargetAssignmentMemberValue", bytes, |r| {
             let topics = r.compact_array(|r| {
                 let topic_id = TopicId(r.uuid()?);

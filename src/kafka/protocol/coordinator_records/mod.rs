@@ -1,4 +1,4 @@
-//! Keys and values of the group coordinator's records in `__consumer_offsets` (R-INT-2, R-CG8-26).
+//! Keys and values of the group coordinator's records in `__consumer_offsets` (R-INT-2, R-CG8-26, KIP-932).
 //!
 //! Mirrors `GroupCoordinatorRecordType`, the keys and values it names, and `GroupCoordinatorRecordHelpers`. A key and a
 //! value each start with a version; the key's version is the kind of record. A record without a value is a tombstone.
@@ -8,6 +8,7 @@
 mod offset;
 mod classic;
 mod consumer;
+mod share;
 
 use bytes::Bytes;
 
@@ -20,6 +21,9 @@ pub use consumer::{
     GroupEpochValue, RegularExpressionValue, SubscriptionValue, TargetMetadataValue, TargetTopic,
 };
 pub use offset::OffsetCommitValue;
+pub use share::{
+    ShareCurrentAssignmentValue, ShareGroupRecord, ShareSubscriptionValue, StatePartitionsValue, StateTopic,
+};
 
 /// One record of `__consumer_offsets` as bytes; no value means that the key is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +38,7 @@ pub enum RecordKey {
     OffsetCommit(GroupId, TopicPartition),
     GroupMetadata(GroupId),
     Consumer(GroupId, ConsumerKey),
+    Share(GroupId, ShareGroupKey),
     /// A kind that belongs to another group protocol.
     Other(i16),
 }
@@ -57,6 +62,23 @@ pub enum ConsumerKey {
     RegularExpression(String),
 }
 
+/// What a record of a share group is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ShareGroupKey {
+    /// `ShareGroupMemberMetadata`
+    Subscription(MemberId),
+    /// `ShareGroupMetadata`
+    GroupEpoch,
+    /// `ShareGroupTargetAssignmentMetadata`
+    TargetMetadata,
+    /// `ShareGroupTargetAssignmentMember`
+    Target(MemberId),
+    /// `ShareGroupCurrentMemberAssignment`
+    CurrentAssignment(MemberId),
+    /// `ShareGroupStatePartitionMetadata`
+    StatePartitions,
+}
+
 const LEGACY_OFFSET_COMMIT_KEY: i16 = 0;
 const OFFSET_COMMIT_KEY: i16 = 1;
 const GROUP_METADATA_KEY: i16 = 2;
@@ -67,6 +89,12 @@ const CONSUMER_TARGET_METADATA_KEY: i16 = 6;
 const CONSUMER_TARGET_KEY: i16 = 7;
 const CONSUMER_CURRENT_ASSIGNMENT_KEY: i16 = 8;
 const CONSUMER_REGULAR_EXPRESSION_KEY: i16 = 16;
+const SHARE_SUBSCRIPTION_KEY: i16 = 10;
+const SHARE_GROUP_EPOCH_KEY: i16 = 11;
+const SHARE_TARGET_METADATA_KEY: i16 = 12;
+const SHARE_TARGET_KEY: i16 = 13;
+const SHARE_CURRENT_ASSIGNMENT_KEY: i16 = 14;
+const SHARE_STATE_PARTITIONS_KEY: i16 = 15;
 
 impl RecordKey {
     pub fn encode(&self) -> Bytes {
@@ -87,6 +115,11 @@ impl RecordKey {
                 w.string(group.as_str());
                 key.detail().into_iter().for_each(|detail| w.string(detail));
             }
+            RecordKey::Share(group, key) => {
+                w.i16(key.kind());
+                w.string(group.as_str());
+                key.member().into_iter().for_each(|member| w.string(member.as_str()));
+            }
             RecordKey::Other(kind) => w.i16(*kind),
         }
         w.finish()
@@ -106,6 +139,9 @@ impl RecordKey {
             kind @ (CONSUMER_GROUP_EPOCH_KEY..=CONSUMER_CURRENT_ASSIGNMENT_KEY
             | CONSUMER_REGULAR_EXPRESSION_KEY) => {
                 RecordKey::Consumer(GroupId::new(r.string()?), ConsumerKey::read(kind, &mut r)?)
+            }
+            kind @ SHARE_SUBSCRIPTION_KEY..=SHARE_STATE_PARTITIONS_KEY => {
+                RecordKey::Share(GroupId::new(r.string()?), ShareGroupKey::read(kind, &mut r)?)
             }
             kind => return Ok(RecordKey::Other(kind)),
         };
@@ -147,6 +183,42 @@ impl ConsumerKey {
             CONSUMER_TARGET_KEY => ConsumerKey::Target(MemberId::new(r.string()?)),
             CONSUMER_CURRENT_ASSIGNMENT_KEY => ConsumerKey::CurrentAssignment(MemberId::new(r.string()?)),
             _ => ConsumerKey::RegularExpression(r.string()?.to_string()),
+        })
+    }
+}
+
+impl ShareGroupKey {
+    fn kind(&self) -> i16 {
+        match self {
+            ShareGroupKey::Subscription(_) => SHARE_SUBSCRIPTION_KEY,
+            ShareGroupKey::GroupEpoch => SHARE_GROUP_EPOCH_KEY,
+            ShareGroupKey::TargetMetadata => SHARE_TARGET_METADATA_KEY,
+            ShareGroupKey::Target(_) => SHARE_TARGET_KEY,
+            ShareGroupKey::CurrentAssignment(_) => SHARE_CURRENT_ASSIGNMENT_KEY,
+            ShareGroupKey::StatePartitions => SHARE_STATE_PARTITIONS_KEY,
+        }
+    }
+
+    /// Who stands in the key after the group.
+    fn member(&self) -> Option<&MemberId> {
+        match self {
+            ShareGroupKey::Subscription(member)
+            | ShareGroupKey::Target(member)
+            | ShareGroupKey::CurrentAssignment(member) => Some(member),
+            ShareGroupKey::GroupEpoch | ShareGroupKey::TargetMetadata | ShareGroupKey::StatePartitions => {
+                None
+            }
+        }
+    }
+
+    fn read(kind: i16, r: &mut Reader<'_>) -> Result<ShareGroupKey, WireError> {
+        Ok(match kind {
+            SHARE_SUBSCRIPTION_KEY => ShareGroupKey::Subscription(MemberId::new(r.string()?)),
+            SHARE_GROUP_EPOCH_KEY => ShareGroupKey::GroupEpoch,
+            SHARE_TARGET_METADATA_KEY => ShareGroupKey::TargetMetadata,
+            SHARE_TARGET_KEY => ShareGroupKey::Target(MemberId::new(r.string()?)),
+            SHARE_CURRENT_ASSIGNMENT_KEY => ShareGroupKey::CurrentAssignment(MemberId::new(r.string()?)),
+            _ => ShareGroupKey::StatePartitions,
         })
     }
 }
