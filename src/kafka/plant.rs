@@ -41,10 +41,18 @@ pub enum Plant {
     OffsetTombstoneIgnored,
     /// A member that is not heard of stays a member (R-GRP-21).
     SessionNeverEnds,
+    /// A member that another process has replaced is told that it is not known (R-GRP-24).
+    StaticTwinNotFenced,
+    /// A commit is taken from anybody who names a generation (R-GRP-36).
+    OldGenerationCommit,
+    /// A group's leader gives a partition to two members (R-ASG-1).
+    DoubleOwner,
+    /// A cooperative plan gives away at once what its owner has not given up (R-ASG-8).
+    RevokeNotAwaited,
 }
 
 /// Every fault with its name.
-pub const PLANTS: [(&str, Plant); 18] = [
+pub const PLANTS: [(&str, Plant); 22] = [
     ("skip-truncation", Plant::SkipTruncation),
     ("hw-before-isr", Plant::HwBeforeIsr),
     ("ack-before-isr", Plant::AckBeforeIsr),
@@ -63,6 +71,10 @@ pub const PLANTS: [(&str, Plant); 18] = [
     ("offsets-not-loaded", Plant::OffsetsNotLoaded),
     ("offset-tombstone-ignored", Plant::OffsetTombstoneIgnored),
     ("session-never-ends", Plant::SessionNeverEnds),
+    ("static-twin-not-fenced", Plant::StaticTwinNotFenced),
+    ("old-generation-commit", Plant::OldGenerationCommit),
+    ("double-owner", Plant::DoubleOwner),
+    ("revoke-not-awaited", Plant::RevokeNotAwaited),
 ];
 
 /// Whether this build can plant a fault.

@@ -63,6 +63,14 @@ pub enum Check {
     CoordinatorState,
     /// A member that is gone is out of its group when its session is over (R-GRP-21).
     SessionEnds,
+    /// No two members own a partition by one generation (R-GRP-18, 30).
+    OneOwner,
+    /// What a cooperative member owns is given to another only after it has given it up (R-ASG-8).
+    Handover,
+    /// No commit is accepted in a generation that was over when it was sent (R-GRP-36).
+    CommitGeneration,
+    /// Of two members with one group.instance.id the first is fenced (R-GRP-24).
+    Twins,
     /// The planned topics come to be.
     SetUp,
     /// When all faults have ended the cluster comes to rest.
@@ -108,6 +116,10 @@ impl Check {
             Check::FetchSession => "fetch-session",
             Check::CoordinatorState => "coordinator-state",
             Check::SessionEnds => "session-ends",
+            Check::OneOwner => "one-owner",
+            Check::Handover => "handover",
+            Check::CommitGeneration => "commit-generation",
+            Check::Twins => "twins",
             Check::SetUp => "set-up",
             Check::Rest => "rest",
             Check::Outcome => "outcome",

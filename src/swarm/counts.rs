@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use crate::kafka::event::{Act, Event, LogStartReason};
+use crate::kafka::event::{Act, Event, LogStartReason, RevokeReason};
 use crate::kafka::types::NodeId;
 
 /// Counters, each with what it counts in the words of a summary.
@@ -34,6 +34,10 @@ counts! {
     compacted_records_compared: "records of compacted logs compared",
     acknowledgements_checked: "acknowledgements checked",
     offsets_compared: "committed offsets compared",
+    commits_checked: "commits held to their generation",
+    handovers_checked: "plans held to what members keep",
+    assignments_checked: "assignments held to each other",
+    lost_assignments: "assignments lost",
     elections: "elections",
     truncations: "truncations",
     cleanings: "cleanings",
@@ -57,6 +61,7 @@ impl Counts {
     /// Counts what happened.
     pub fn hear(&mut self, event: &Event) {
         let count = match event {
+            Event::PartitionsRevoked { reason: RevokeReason::Lost, .. } => &mut self.lost_assignments,
             Event::LeaderElected { to, .. } if to.is_some() => &mut self.elections,
             Event::Truncated { from, to, .. } if to < from => &mut self.truncations,
             Event::LogCleaned { before, after, .. } if after.records < before.records => &mut self.cleanings,

@@ -26,6 +26,10 @@ pub fn finders(plant: Plant) -> &'static [Check] {
         Plant::OffsetsNotLoaded => &[Check::CoordinatorState],
         Plant::OffsetTombstoneIgnored => &[Check::CoordinatorState],
         Plant::SessionNeverEnds => &[Check::SessionEnds],
+        Plant::StaticTwinNotFenced => &[Check::Twins],
+        Plant::OldGenerationCommit => &[Check::CommitGeneration],
+        Plant::DoubleOwner => &[Check::OneOwner],
+        Plant::RevokeNotAwaited => &[Check::Handover],
     }
 }
 

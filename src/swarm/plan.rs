@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use super::errands::{self, Errand};
+use crate::client::consumer::config::INSTANCE_ID;
 use crate::client::consumer::{ConsumerSpec, Line};
 use crate::client::producer::ProducerSpec;
 use crate::client::producer::workload::ValuePattern;
@@ -87,6 +88,7 @@ impl Plan {
         let mut plan = Plan { world, topics, producers, consumers, errands: errands::of_seed(seed) };
         plan.keep_snapshots(&mut Random::stream(seed, "swarm snapshots"));
         plan.read_in_racks(&mut Random::stream(seed, "swarm racks"));
+        plan.vary_members(&mut Random::stream(seed, "swarm members"));
         plan.flush(&mut Random::stream(seed, "swarm flushes"));
         plan.await_administrator(&mut Random::stream(seed, "swarm topics"));
         plan
@@ -151,6 +153,44 @@ impl Plan {
                 _ => continue,
             };
             consumer.config.insert(text("client.rack"), rack);
+        }
+    }
+
+    /// How members share partitions out, whether they are static, and how long they may take between polls.
+    fn vary_members(&mut self, random: &mut Random) {
+        /// The members of a group take theirs from one of these; each has an assignor that all members have.
+        const STRATEGIES: [&[&str]; 8] = [
+            &["range, cooperative-sticky"],
+            &["range"],
+            &["roundrobin"],
+            &["sticky"],
+            &["cooperative-sticky"],
+            &["cooperative-sticky"],
+            &["range", "range, cooperative-sticky", "cooperative-sticky, range"],
+            &["cooperative-sticky", "cooperative-sticky, range", "range, cooperative-sticky"],
+        ];
+        let groups: BTreeSet<GroupId> =
+            self.consumers.iter().map(|consumer| consumer.group.clone()).collect();
+        for group in groups {
+            let strategies = pick(random, &STRATEGIES);
+            // A static leader that was away takes the topics as it finds them for those that the plan was made for, so that
+            // what was added meanwhile is nobody's until the next rebalance, in Kafka too (KIP-814).
+            let topics_change = [Errand::Topics, Errand::Partitions].iter().any(|e| self.errands.contains(e));
+            let (is_static, has_twins) = (chance(random, 40) && !topics_change, chance(random, 50));
+            // Less than the processing of so many records takes: who is late was held up.
+            let poll_within_ms = chance(random, 40).then(|| *pick(random, &[4_000, 10_000, 30_000]));
+            let members = self.consumers.iter_mut().filter(|consumer| consumer.group == group);
+            for (number, member) in members.enumerate() {
+                member.config.insert(text("partition.assignment.strategy"), text(pick(random, strategies)));
+                if is_static {
+                    let number = if has_twins { number / 2 } else { number };
+                    member.config.insert(text(INSTANCE_ID), format!("{group}-{number}"));
+                }
+                if let Some(within_ms) = poll_within_ms {
+                    member.config.insert(text("max.poll.interval.ms"), text(within_ms));
+                    member.config.insert(text("max.poll.records"), text(10));
+                }
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::plan::{Plan, ProducerPlan, TopicPlan};
 use super::watch::{Watch, unrest_of_quorum};
 use crate::client::consumer::ConsumerSpec;
+use crate::client::consumer::config::INSTANCE_ID;
 use crate::kafka::broker::BrokerState;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::event::GroupState;
@@ -80,9 +81,22 @@ pub fn unrest(world: &World, plan: &Plan) -> Option<String> {
             return Some(format!("{tp}: {partition:?}"));
         }
     }
+    if let Some(twins) = twins(world, plan) {
+        return Some(twins);
+    }
     groups(world, plan)
         .into_iter()
         .find_map(|(group, members)| unrest_of_group(world, image, group, &members))
+}
+
+/// Two members that live under one group.instance.id, of which one has yet to hear that it is fenced (R-GRP-24).
+pub fn twins(world: &World, plan: &Plan) -> Option<String> {
+    let mut seen = BTreeMap::new();
+    plan.consumers.iter().filter(|spec| world.consumer(&spec.name).is_some()).find_map(|spec| {
+        let id = spec.config.get(INSTANCE_ID)?;
+        let twin = seen.insert((&spec.group, id), &spec.name)?;
+        Some(format!("{twin} and {} live as {id} of {}", spec.name, spec.group))
+    })
 }
 
 /// The consumers that live, by group.

@@ -187,7 +187,11 @@ impl Storm {
         let mut waited_ms = 0;
         while let Some(unrest) = rest::unrest(&self.world, &self.plan) {
             if waited_ms > REST_MS {
-                return Err(Check::Rest.broken(format!("no rest after {waited_ms} ms: {unrest}")));
+                let check = match rest::twins(&self.world, &self.plan) {
+                    Some(_) => Check::Twins,
+                    None => Check::Rest,
+                };
+                return Err(check.broken(format!("no rest after {waited_ms} ms: {unrest}")));
             }
             if waited_ms % HELP_EACH_MS == 0 {
                 self.help()?;

@@ -41,6 +41,7 @@ pub(super) struct CommitCall {
     pub kind: CommitKind,
     pub automatic: bool,
     pub sent_as: Identity,
+    pub sent_at: Time,
     pub offsets: Rc<[(TopicPartition, Position)]>,
 }
 
@@ -156,7 +157,7 @@ impl Consumer {
         fx: &mut Effects<ConsumerTimer>,
     ) {
         let sent_as = self.membership.identity.clone();
-        let call = CommitCall { kind, automatic, sent_as, offsets };
+        let call = CommitCall { kind, automatic, sent_as, sent_at: now, offsets };
         if call.offsets.is_empty() {
             self.commit_done(now, &call, Ok(()), fx);
         } else if self.membership.coordinator().is_none() {
@@ -249,7 +250,7 @@ impl Consumer {
         fx: &mut Effects<ConsumerTimer>,
     ) {
         if result.is_ok() {
-            self.confirm_commit(call, fx);
+            self.confirm_commit(now, call, fx);
         }
         let is_sync = matches!(call.kind, CommitKind::Sync { .. });
         if result == Err(CommitError::Final(ErrorCode::FencedInstanceId)) && !is_sync {
@@ -265,7 +266,7 @@ impl Consumer {
         }
     }
 
-    fn confirm_commit(&mut self, call: &CommitCall, fx: &mut Effects<ConsumerTimer>) {
+    fn confirm_commit(&mut self, now: Time, call: &CommitCall, fx: &mut Effects<ConsumerTimer>) {
         if call.offsets.is_empty() {
             return;
         }
@@ -276,6 +277,8 @@ impl Consumer {
             client: self.spec.name.clone(),
             offsets: call.offsets.iter().map(|(tp, position)| (tp.clone(), position.offset)).collect(),
             automatic: call.automatic,
+            generation: call.sent_as.generation,
+            latency_ms: now.ms_since(call.sent_at),
         });
     }
 

@@ -17,6 +17,7 @@ use crate::client::metadata::Metadata;
 use crate::kafka::effects::Effects;
 use crate::kafka::group::assignor::{Subscription, TopicShape};
 use crate::kafka::group::consumer_protocol::{self, ConsumerAssignment, ConsumerSubscription};
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::types::{Generation, MemberId, Topic};
@@ -97,9 +98,14 @@ impl Consumer {
             return self.send_sync(now, Vec::new(), fx);
         };
         // An assignor that throws makes poll() throw.
-        let Ok(plan) = assignor.assign(&members, &self.topic_shapes()) else {
+        let Ok(mut plan) = assignor.assign(&members, &self.topic_shapes()) else {
             return self.fail(now, ErrorCode::UnknownServerError, fx);
         };
+        if plant::is(Plant::DoubleOwner)
+            && let Some(given) = plan.values().flatten().next().cloned()
+        {
+            plan.values_mut().for_each(|partitions| partitions.push(given.clone()));
+        }
         let assignments = plan.into_iter().map(|(member, partitions)| {
             let assignment = ConsumerAssignment { partitions, user_data: None };
             SyncGroupRequestAssignment::default()

@@ -581,6 +581,10 @@ pub enum Event {
         client: ClientName,
         offsets: Vec<(TopicPartition, Offset)>,
         automatic: bool,
+        /// In which it was sent.
+        generation: Generation,
+        /// Since it was sent.
+        latency_ms: i64,
     },
     CommitFailed {
         client: ClientName,

@@ -22,6 +22,7 @@ use super::classic::ClassicGroup;
 use super::context::Context;
 use super::modern::consumer::CommitScope;
 use crate::kafka::event::{Event, GroupState};
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::{CoordinatorRecord, OffsetCommitValue, RecordKey};
 use crate::kafka::types::{ClientName, GroupId, LeaderEpoch, Offset, Topic, TopicId, TopicPartition};
@@ -201,7 +202,7 @@ impl ClassicGroup {
     pub(super) fn validate_commit(&self, request: &m::OffsetCommitRequest) -> Result<(), ErrorCode> {
         let generation = request.generation_id_or_member_epoch;
         let instance_id = request.group_instance_id.as_deref();
-        if generation < 0 && self.is(GroupState::Empty) {
+        if (generation < 0 && self.is(GroupState::Empty)) || plant::is(Plant::OldGenerationCommit) {
             return Ok(());
         }
         if generation < 0 && request.member_id.is_empty() && instance_id.is_none() {

@@ -4,8 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::client::consumer::Consumer;
 use crate::kafka::event::GroupState;
-use crate::kafka::group::{ClassicGroup, Shard};
+use crate::kafka::group::{ClassicGroup, Member, Shard};
 use crate::kafka::log::Log;
 use crate::kafka::protocol::coordinator_records::{GroupMetadataValue, OffsetCommitValue, RecordKey};
 use crate::kafka::protocol::wire::WireError;
@@ -89,13 +90,22 @@ impl CoordinatorWatch {
 
     /// R-GRP-11, 21: a member that is not heard from is removed when its session is over, or the time for new ones is.
     fn check_ghosts(&mut self, world: &World, turn: Turn, shard: &Shard) -> Verdict {
+        // A static member goes under the client.id of the process that first had its instance id; and one that cannot come
+        // back, as its new id is not written, renews the session of the old one with each try.
+        let consumers = || sight::consumers(world);
+        let there: BTreeSet<&MemberId> =
+            consumers().map(|consumer| &consumer.membership().identity.member).collect();
+        let returns = |group: &ClassicGroup, member: &Member| {
+            let same = |consumer: &Consumer| {
+                let id = consumer.config().group_instance_id.as_deref();
+                id.is_some() && id == member.instance_id.as_deref() && consumer.spec().group == group.id
+            };
+            consumers().any(same)
+        };
         for group in shard.groups() {
             for member in group.members.values() {
                 let key = (group.id.clone(), member.id.clone());
-                let consumer = world.consumer(&member.client);
-                let is_there =
-                    consumer.is_some_and(|consumer| consumer.membership().identity.member == member.id);
-                if is_there || member.has_satisfied_heartbeat() {
+                if there.contains(&member.id) || returns(group, member) || member.has_satisfied_heartbeat() {
                     self.ghosts.remove(&key);
                     continue;
                 }

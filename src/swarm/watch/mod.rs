@@ -8,7 +8,7 @@
 //! - [`loss`]: what excuses a lost record, and what it does not excuse
 //! - [`writes`]: what producers sent and were told
 //! - [`lives`]: what never falls; [`purgatory`]: what a broker has forgotten
-//! - [`coordinator`]: what a group coordinator knows, held to its log
+//! - [`coordinator`]: what a group coordinator knows, held to its log; [`member`]: who owns what
 //! - [`touched`], [`sight`]: how it is seen
 //!
 //! **Invariant:** a fault that is found here is one of the system, or of the rule it is held to; the watch changes nothing.
@@ -18,6 +18,7 @@ mod coordinator;
 mod history;
 mod lives;
 mod loss;
+mod member;
 mod metadata;
 mod partition;
 mod purgatory;
@@ -32,6 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use self::coordinator::CoordinatorWatch;
 use self::history::History;
 use self::lives::Lives;
+use self::member::MemberWatch;
 use self::metadata::{MetadataWatch, News};
 use self::partition::PartitionWatch;
 use self::quorum::QuorumWatch;
@@ -40,9 +42,10 @@ use self::touched::Touched;
 use self::writes::Sent;
 use super::check::{Check, Verdict};
 use crate::kafka::event::Act;
+use crate::kafka::group::partition_for;
 use crate::kafka::raft::QuorumRole;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, ClientName, NodeId, Topic, TopicId, TopicPartition};
+use crate::kafka::types::{BrokerId, ClientName, GroupId, NodeId, Topic, TopicId, TopicPartition};
 use crate::sim::World;
 use crate::swarm::counts::Counts;
 
@@ -54,6 +57,7 @@ pub struct Watch {
     quorum: QuorumWatch,
     lives: Lives,
     coordinators: CoordinatorWatch,
+    members: MemberWatch,
     partitions: BTreeMap<TopicPartition, PartitionWatch>,
     /// The producers that write with acks=all.
     acks_all: BTreeSet<ClientName>,
@@ -107,6 +111,7 @@ impl Watch {
 
     /// Looks at what the last step touched.
     pub fn after_step(&mut self, world: &World) -> Verdict {
+        let seen = self.seen;
         let touched = self.listen(world);
         for node in world.ran() {
             self.follow_metadata(world, *node)?;
@@ -128,6 +133,7 @@ impl Watch {
             self.check_advanced(world, *leader, tp, *from, *to)?;
             self.check_in_sync(world, tp)?;
         }
+        self.hear_members(world, seen)?;
         self.note_sent(world, &touched.sent);
         touched.acknowledged.iter().try_for_each(|acknowledged| self.check_acknowledged(acknowledged))
     }
@@ -177,6 +183,22 @@ impl Watch {
             }
         }
         touched
+    }
+
+    /// What happened to members of groups from event number `seen` on.
+    fn hear_members(&mut self, world: &World, seen: u64) -> Verdict {
+        let (partitions, image) = (&self.partitions, &self.metadata.image);
+        let is_kept = |group: &GroupId| {
+            let offsets = Topic::new("__consumer_offsets");
+            let Some(topic) = image.topic(&offsets) else { return false };
+            let partition = partition_for(group.as_str(), topic.partitions.len() as i32);
+            let watch = partitions.get(&TopicPartition::new(&offsets, partition));
+            watch.is_some_and(|watch| !watch.is_torn && watch.since == Time::ZERO)
+        };
+        for entry in world.trace().since(seen) {
+            self.members.hear(world, entry.key.time, &entry.event, is_kept, &mut self.counts)?;
+        }
+        Ok(())
     }
 
     fn on_act(&mut self, world: &World, broker: BrokerId, act: &Act) {

@@ -1,7 +1,8 @@
-//! What can be seen of replicas from outside: in processes, and on the disks of dead ones.
+//! What can be seen of replicas and consumers from outside: in processes, and on the disks of dead ones.
 //!
 //! **Invariant:** looking changes nothing.
 
+use crate::client::consumer::Consumer;
 use crate::kafka::log::Log;
 use crate::kafka::raft::{MetadataLog, RaftClient};
 use crate::kafka::record::Batch;
@@ -86,4 +87,13 @@ pub fn raft(world: &World, node: NodeId) -> Option<(&RaftClient, Offset)> {
 /// The batches of a log from the one that holds `from` on that end below `end`.
 pub fn marks(log: &Log, from: Offset, end: Offset) -> impl Iterator<Item = Mark> {
     log.batches_from(from).map(Mark::of).take_while(move |mark| mark.next_offset <= end)
+}
+
+/// The consumers that live.
+pub fn consumers(world: &World) -> impl Iterator<Item = &Consumer> {
+    let machines = world.processes().filter_map(|(_, process)| process.machine());
+    machines.filter_map(|machine| match machine {
+        Machine::Consumer(consumer) => Some(&**consumer),
+        _ => None,
+    })
 }

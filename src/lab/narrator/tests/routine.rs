@@ -39,7 +39,13 @@ fn silent() -> Vec<Event> {
         join_sent(&client),
         Event::Polled { client: client.clone(), tp: tp(0), from: Offset(5), to: Offset(6), records: 1 },
         Event::Processed { client: client.clone(), tp: tp(0), offset: Offset(5) },
-        Event::CommitConfirmed { client, offsets: vec![(tp(0), Offset(6))], automatic: false },
+        Event::CommitConfirmed {
+            client,
+            offsets: vec![(tp(0), Offset(6))],
+            automatic: false,
+            generation: Generation(3),
+            latency_ms: 4,
+        },
     ]
 }
 

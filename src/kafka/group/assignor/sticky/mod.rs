@@ -20,6 +20,7 @@ use claims::Claimed;
 
 use super::dense::Dense;
 use super::{Plan, PlanError, Subscription, TopicShape, racks};
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::types::{Generation, Topic, TopicPartition};
 
 /// Where a member says what it owned.
@@ -159,7 +160,7 @@ pub(super) fn assign(
         }
     };
     if claims == Claims::Fields {
-        withhold(&mut lists, transferring);
+        withhold(&mut lists, if plant::is(Plant::RevokeNotAwaited) { Vec::new() } else { transferring });
     }
     Ok(group.plan(lists))
 }

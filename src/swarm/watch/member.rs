@@ -1,0 +1,157 @@
+//! Who owns which partitions, as the members themselves think, and in which generation (R-GRP-24, 30, 36, R-ASG-8).
+//!
+//! A member that is cut off or stands still goes on owning what its group has given to others meanwhile; only within one
+//! generation is it held to the others, and where the group's log may have lost something not at all.
+//!
+//! **Invariant:** what is known of a member goes with its process.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::client::consumer::config::INSTANCE_ID;
+use crate::client::consumer::{Consumer, Join};
+use crate::kafka::event::Event;
+use crate::kafka::group::assignor::RebalanceProtocol;
+use crate::kafka::time::Time;
+use crate::kafka::types::{ClientName, Generation, GroupId, NodeId, TopicPartition};
+use crate::sim::World;
+use crate::swarm::check::{Check, Verdict};
+use crate::swarm::counts::Counts;
+
+/// What was seen of all members.
+#[derive(Default)]
+pub struct MemberWatch {
+    owners: BTreeMap<ClientName, Owner>,
+    /// When each generation was first given out to somebody.
+    generations: BTreeMap<GroupId, BTreeMap<Generation, Time>>,
+}
+
+/// What a member was given last and has not given up.
+struct Owner {
+    group: GroupId,
+    generation: Generation,
+    partitions: BTreeSet<TopicPartition>,
+}
+
+impl MemberWatch {
+    /// Takes in one event. `is_kept` says whether the log of a group has lost nothing.
+    pub fn hear(
+        &mut self,
+        world: &World,
+        at: Time,
+        event: &Event,
+        is_kept: impl Fn(&GroupId) -> bool,
+        counts: &mut Counts,
+    ) -> Verdict {
+        match event {
+            Event::Process { node: NodeId::Client(_), name, .. } if world.consumer(name).is_none() => {
+                self.owners.remove(name);
+            }
+            Event::PartitionsRevoked { client, partitions, .. } => {
+                if let Some(owner) = self.owners.get_mut(client) {
+                    owner.partitions.retain(|tp| !partitions.contains(tp));
+                }
+            }
+            Event::PartitionsAssigned { client, group, generation, partitions, .. } => {
+                self.generations.entry(group.clone()).or_default().entry(*generation).or_insert(at);
+                let partitions = partitions.iter().cloned().collect();
+                let owner = Owner { group: group.clone(), generation: *generation, partitions };
+                self.owners.insert(client.clone(), owner);
+                if is_kept(group) {
+                    counts.assignments_checked += 1;
+                    return self.check_owner(world, client);
+                }
+            }
+            Event::AssignmentStored { group, generation, plan } if is_kept(group) => {
+                counts.handovers_checked += 1;
+                return self.check_plan(world, group, *generation, plan);
+            }
+            Event::CommitConfirmed { client, generation, latency_ms, .. } => {
+                let Some(group) = world.consumer(client).map(|consumer| &consumer.spec().group) else {
+                    return Ok(());
+                };
+                if is_kept(group) {
+                    counts.commits_checked += 1;
+                    return self.check_commit(client, group, *generation, at.plus_ms(-latency_ms));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A plan gives each partition to one member. Twins have the same place in it until the first hears that it is fenced.
+    fn check_owner(&self, world: &World, client: &ClientName) -> Verdict {
+        let Some(owner) = self.owners.get(client) else { return Ok(()) };
+        let id = |client: &ClientName| world.consumer(client)?.spec().config.get(INSTANCE_ID);
+        for (other, has) in &self.owners {
+            let is_held_to =
+                other != client && (&has.group, has.generation) == (&owner.group, owner.generation);
+            let is_twin = id(client).is_some() && id(client) == id(other);
+            if let Some(tp) = has.partitions.intersection(&owner.partitions).next()
+                && is_held_to
+                && !is_twin
+            {
+                let (group, generation) = (&owner.group, owner.generation);
+                let fault = format!("{client} and {other} own {tp} in generation {generation} of {group}");
+                return Err(Check::OneOwner.broken(fault));
+            }
+        }
+        Ok(())
+    }
+
+    /// R-ASG-8: a cooperative member that takes part in a generation keeps what it owns, or has yet to give it up.
+    fn check_plan(
+        &self,
+        world: &World,
+        group: &GroupId,
+        generation: Generation,
+        plan: &[(ClientName, Vec<TopicPartition>)],
+    ) -> Verdict {
+        for (keeper, has) in self.owners.iter().filter(|(_, owner)| owner.group == *group) {
+            let takes_part = plan.iter().any(|(client, _)| client == keeper)
+                && world.consumer(keeper).is_some_and(|consumer| takes_part(consumer, generation));
+            if !takes_part {
+                continue;
+            }
+            for (client, given) in plan.iter().filter(|(client, _)| client != keeper) {
+                if let Some(tp) = given.iter().find(|tp| has.partitions.contains(tp)) {
+                    let fault = format!(
+                        "generation {generation} of {group} gives {tp} to {client}, and {keeper} has not given it up"
+                    );
+                    return Err(Check::Handover.broken(fault));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody had been given a later generation when the commit was sent: the coordinator knew that this one was over.
+    fn check_commit(
+        &self,
+        client: &ClientName,
+        group: &GroupId,
+        generation: Generation,
+        sent_at: Time,
+    ) -> Verdict {
+        let later =
+            self.generations.get(group).and_then(|all| all.range(Generation(generation.0 + 1)..).next());
+        match later {
+            Some((later, begun_at)) if *begun_at < sent_at => {
+                let fault = format!(
+                    "a commit of {client} in generation {generation} of {group} was accepted, sent at {sent_at}; {later} \
+                     was given out at {begun_at}"
+                );
+                Err(Check::CommitGeneration.broken(fault))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether a cooperative member has joined for a generation and said what it owns. A static one may take part without.
+fn takes_part(consumer: &Consumer, generation: Generation) -> bool {
+    let (membership, config) = (consumer.membership(), consumer.config());
+    let is_joining = config.group_instance_id.is_none() && matches!(membership.join, Join::Joining { .. });
+    config.strategy.protocol() == RebalanceProtocol::Cooperative
+        && (is_joining || membership.identity.generation == generation)
+}
