@@ -22,6 +22,7 @@ use crate::kafka::share::{OffsetRange, ShareKey};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, Offset};
 
+/// Doubled with each attempt; Kafka adds or takes away a fifth at random.
 const BACKOFF_MS: i64 = 1000;
 const BACKOFF_MAX_MS: i64 = 30_000;
 const MAX_ATTEMPTS: u32 = 5;
@@ -32,8 +33,6 @@ pub(super) struct Operation {
     persist: Persist,
     attempts: u32,
     not_before: Time,
-    /// Why it did not succeed yet.
-    error: ErrorCode,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -75,7 +74,6 @@ impl Persister {
             persist,
             attempts: 0,
             not_before: now,
-            error: ErrorCode::None,
         }));
     }
 
@@ -87,7 +85,6 @@ impl Persister {
         }
         let backoff_ms = (BACKOFF_MS << (operation.attempts - 1)).min(BACKOFF_MAX_MS);
         operation.not_before = now.plus_ms(backoff_ms);
-        operation.error = error;
         self.waiting.push_back(operation);
         None
     }

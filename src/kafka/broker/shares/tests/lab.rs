@@ -29,8 +29,12 @@ pub const TOPIC: TopicId = TopicId(Uuid::from_u128(7));
 const STATE: TopicId = TopicId(Uuid::from_u128(1));
 const ME: BrokerId = BrokerId(1);
 
-/// Broker 1 leads all of `__share_group_state`, and t-0 unless another does.
-fn image(leader: BrokerId, epoch: i32, group: &BTreeMap<String, String>) -> ClusterImage {
+/// Who leads t-0, and who all of `__share_group_state`.
+fn image(
+    (leader, state_leader): (BrokerId, BrokerId),
+    epoch: i32,
+    group: &BTreeMap<String, String>,
+) -> ClusterImage {
     let registered = |id: i32| {
         MetadataRecord::RegisterBroker(RegisterBroker {
             broker: BrokerId(id),
@@ -50,7 +54,7 @@ fn image(leader: BrokerId, epoch: i32, group: &BTreeMap<String, String>) -> Clus
     };
     let mut records = vec![registered(1), registered(2)];
     records.extend([topic("t", TOPIC), partition(TOPIC, 0, leader), topic(SHARE_STATE_TOPIC, STATE)]);
-    records.extend((0..50).map(|number| partition(STATE, number, ME)));
+    records.extend((0..50).map(|number| partition(STATE, number, state_leader)));
     let mut image = ClusterImage::of_snapshot(&records, Offset(100 + i64::from(epoch)));
     image.group_configs.insert(GROUP.to_string(), group.clone());
     image
@@ -62,6 +66,7 @@ pub struct Lab {
     pub group_config: BTreeMap<String, String>,
     epoch: i32,
     leader: BrokerId,
+    state_leader: BrokerId,
     sequence: u64,
     coming: BTreeMap<(Time, u64), Input<BrokerTimer>>,
     timers: BTreeMap<BrokerTimer, (Time, u64)>,
@@ -79,6 +84,7 @@ impl Lab {
             group_config: group_config.iter().map(text).collect(),
             epoch: 0,
             leader: ME,
+            state_leader: ME,
             sequence: 0,
             coming: BTreeMap::new(),
             timers: BTreeMap::new(),
@@ -99,7 +105,11 @@ impl Lab {
     /// The broker takes up what the metadata say by now.
     pub fn publish(&mut self) {
         let mut fx = Effects::default();
-        self.broker.load_image(self.now, image(self.leader, self.epoch, &self.group_config), &mut fx);
+        self.broker.load_image(
+            self.now,
+            image((self.leader, self.state_leader), self.epoch, &self.group_config),
+            &mut fx,
+        );
         self.carry(fx);
     }
 
@@ -110,6 +120,13 @@ impl Lab {
             self.epoch += 1;
             self.publish();
         }
+    }
+
+    /// Another broker coordinates the states, or this one does again. Nothing reaches the other.
+    pub fn move_states(&mut self, to: BrokerId) {
+        self.state_leader = to;
+        self.epoch += 1;
+        self.publish();
     }
 
     pub fn come_back(&mut self) {

@@ -83,6 +83,33 @@ fn a_member_whose_connection_is_gone_gives_back_what_it_held_r_share_14() {
 }
 
 #[test]
+fn a_share_coordinator_that_cannot_be_reached_is_asked_again_r_share_3() {
+    let mut lab = Lab::new(EARLIEST);
+    lab.produce([2]);
+    lab.move_states(BrokerId(2));
+    let mut member = Member::new("s1");
+    assert_eq!(member.poll(&mut lab, 3_000), Ok(vec![]));
+    lab.move_states(BrokerId(1));
+    assert_eq!(member.poll(&mut lab, 10_000), Ok(vec![(0, 1), (1, 1)]));
+}
+
+/// An acknowledgement that cannot be persisted is taken back in the end, and its lock counts again.
+#[test]
+fn an_acknowledgement_that_cannot_be_persisted_fails_and_is_taken_back_r_share_14() {
+    let mut lab = Lab::new(EARLIEST);
+    lab.produce([2]);
+    let mut member = Member::new("s1");
+    member.poll(&mut lab, 0).expect("nothing is held yet");
+    lab.move_states(BrokerId(2));
+    member.acknowledge(1, &[0, 1]).expect("it holds them");
+    assert_eq!(member.commit(&mut lab), Some(ErrorCode::CoordinatorNotAvailable));
+    lab.move_states(BrokerId(1));
+    lab.run_for(30_000);
+    let mut other = Member::new("s2");
+    assert_eq!(other.poll(&mut lab, 10_000), Ok(vec![(0, 2), (1, 2)]));
+}
+
+#[test]
 fn who_asks_a_broker_that_does_not_lead_is_told_who_does_r_share_14() {
     let mut lab = Lab::new(EARLIEST);
     lab.move_leader(BrokerId(2));
