@@ -11,8 +11,9 @@ use crate::client::consumer::config::INSTANCE_ID;
 use crate::kafka::broker::BrokerState;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::event::GroupState;
+use crate::kafka::log::Log;
 use crate::kafka::record::Record;
-use crate::kafka::types::{GroupId, Topic, TopicPartition};
+use crate::kafka::types::{BrokerId, GroupId, Topic, TopicPartition};
 use crate::sim::{Command, World};
 
 /// Partitions that have no leader, and nobody who may become one (R-REPL-45, 48).
@@ -29,6 +30,27 @@ pub fn endless_reassignments(world: &World) -> Vec<TopicPartition> {
     let partitions = controller.image().partitions();
     let endless = partitions.filter(|(_, p)| p.adding.iter().any(|id| p.removing.contains(id)));
     endless.map(|(tp, _)| tp).collect()
+}
+
+/// Brokers with a replica that ends within a batch of its leader's. Who lost records and led on in their epoch may have
+/// written others at their offsets, and no epoch tells where the two logs part: each fetch brings a batch that begins below
+/// the replica's end, so it is marked failed, under each leader anew (`AbstractFetcherThread.processFetchRequest`,
+/// R-REPL-38). Kafka waits for somebody to take the replica's disk away.
+pub fn stuck_followers(world: &World) -> BTreeSet<BrokerId> {
+    let mut stuck = BTreeSet::new();
+    let Some(controller) = world.active_controller() else { return stuck };
+    for (tp, partition) in controller.image().partitions() {
+        let log = |id: BrokerId| Some(&world.broker(id)?.replicas().partition(&tp)?.log);
+        let Some(leaders) = log(partition.leader) else { continue };
+        let ends_within = |follower: &Log| {
+            let end = follower.log_end_offset();
+            let is_empty = follower.log_start_offset() == end;
+            !is_empty && leaders.batches_from(end).next().is_some_and(|batch| batch.base_offset() < end)
+        };
+        let outside = partition.replicas.iter().filter(|id| !partition.isr.contains(id));
+        stuck.extend(outside.filter(|id| log(**id).is_some_and(ends_within)));
+    }
+    stuck
 }
 
 /// The commands that bring back planned topics that were deleted.

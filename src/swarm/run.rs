@@ -13,7 +13,7 @@ use super::watch::Watch;
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
-use crate::sim::{Command, World};
+use crate::sim::{Command, Target, World};
 
 /// Everything there is is looked at each time so many events have happened.
 const EVERYTHING_EACH: u64 = 1_000;
@@ -205,13 +205,17 @@ impl Storm {
     }
 
     /// Does what only a person can: creates what was deleted, gives partitions that nobody may lead to anybody, cancels what
-    /// never ends.
+    /// never ends, takes away disks that no leader can bring up to date.
     fn help(&mut self) -> Verdict {
         for creation in rest::missing_topics(&self.world, &self.plan) {
             self.give(creation)?;
         }
         for partition in rest::endless_reassignments(&self.world) {
             self.give(Command::CancelReassignment(partition))?;
+        }
+        for broker in rest::stuck_followers(&self.world) {
+            self.give(Command::Kill(Target::Broker(broker)))?;
+            self.give(Command::WipeDisk(broker))?;
         }
         match rest::has_orphans(&self.world) {
             true => self.give(Command::ElectLeader { kind: ElectionType::Unclean, partition: None }),
