@@ -281,6 +281,9 @@ pub fn ends_a_wait(event: &Event, stops_at: StopsAt) -> bool {
             | Event::IsrExpanded { .. }
             | Event::JoinSent { .. }
             | Event::RebalanceStarted { .. }
+            | Event::TargetAssigned { .. }
+            | Event::RevocationAsked { .. }
+            | Event::GroupConverted { .. }
             | Event::MemberRemoved { .. }
     );
     match stops_at {

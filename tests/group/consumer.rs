@@ -238,7 +238,7 @@ fn a_silent_member_goes_and_one_that_gives_nothing_up_r_cg8_13_14() {
 }
 
 #[test]
-fn offsets_go_by_the_members_epoch_r_cg8_19_20() {
+fn a51_offsets_go_by_the_members_epoch_r_cg8_19_20() {
     let mut cluster = two_members();
     assert_eq!(commit(&mut cluster, "a", 3, 0, 10), ErrorCode::None);
     assert_eq!(commit(&mut cluster, "a", 2, 0, 11), ErrorCode::None);
@@ -313,6 +313,66 @@ fn an_empty_group_without_offsets_is_deleted_r_grp_40() {
     cluster.fail_over();
     cluster.load();
     assert!(cluster.coordinator.consumer_group(&group_id()).is_none());
+}
+
+/// The clock of a classic group starts when it becomes empty; here the last commit counts.
+#[test]
+fn a52_an_offset_is_forgotten_a_week_after_its_commit_once_nobody_subscribes() {
+    const DAY_MS: i64 = 24 * 3_600_000;
+    let mut cluster = cluster();
+    let own = [("consumer.session.timeout.ms".to_string(), (2 * DAY_MS).to_string())].into();
+    cluster.image.group_configs.insert(group_id().to_string(), own);
+    assert!(hears(&mut cluster, joining("a")).is_ok());
+    assert_eq!(commit(&mut cluster, "a", 2, 0, 10), ErrorCode::None);
+    for _ in 0..8 {
+        cluster.sleep(DAY_MS);
+        assert_eq!(hears(&mut cluster, heartbeat("a", 2)), Ok((2, None)));
+    }
+    assert_eq!(committed(&cluster, 0), Some(10));
+    assert!(hears(&mut cluster, heartbeat("a", -1)).is_ok());
+    cluster.sleep(10 * 60_000);
+    assert_eq!(committed(&cluster, 0), None);
+    assert_eq!(described(&mut cluster).0, ErrorCode::GroupIdNotFound);
+}
+
+/// Lets every member say what it owns until nothing changes; each one's partitions.
+fn settle(cluster: &mut Cluster, members: &[&str]) -> Vec<Vec<i32>> {
+    for _ in 0..3 {
+        for id in members {
+            let known = member(cluster, id);
+            let owned: Vec<i32> = known.assigned.keys().map(|(_, partition)| partition).collect();
+            let epoch = known.epoch.0;
+            assert!(hears(cluster, owning(heartbeat(id, epoch), &owned)).is_ok());
+        }
+    }
+    assert_eq!(group(cluster).state(), ConsumerGroupState::Stable);
+    let owned = |id: &&str| member(cluster, id).assigned.keys().map(|(_, partition)| partition).collect();
+    members.iter().map(owned).collect()
+}
+
+#[test]
+fn a41_uniform_is_sticky_r_cg8_23() {
+    let mut cluster = cluster();
+    for partition in 3..6 {
+        let replicas = vec![BrokerId(1)];
+        let record = PartitionRecord::new((ORDERS_ID, partition), replicas.clone(), replicas, BrokerId(1));
+        cluster.image.replay(&MetadataRecord::Partition(record));
+    }
+    let mut check = |request: Heartbeat, members: &[&str], expected: &[&[i32]]| {
+        assert!(hears(&mut cluster, request).is_ok());
+        assert_eq!(settle(&mut cluster, members), expected);
+    };
+    check(joining("m1"), &["m1"], &[&[0, 1, 2, 3, 4, 5]]);
+    check(joining("m2"), &["m1", "m2"], &[&[0, 1, 2], &[3, 4, 5]]);
+    check(joining("m3"), &["m1", "m2", "m3"], &[&[0, 1], &[3, 4], &[2, 5]]);
+    check(heartbeat("m1", -1), &["m2", "m3"], &[&[0, 3, 4], &[1, 2, 5]]);
+}
+
+#[test]
+fn a36_a_group_of_the_newer_protocol_does_not_wait_for_more_members() {
+    let mut cluster = cluster();
+    assert_eq!(hears(&mut cluster, joining("a")), Ok((2, Some(vec![0, 1, 2]))));
+    assert_eq!(group(&cluster).state(), ConsumerGroupState::Stable);
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Dynamic configs of a group (`GroupConfig`, KIP-848, KIP-932, KIP-1071). The protocols that they are of are not
-//! modelled: the controller checks and keeps them, and brokers tell them.
+//! Dynamic configs of a group (`GroupConfig`, KIP-848, KIP-932, KIP-1071). The controller checks and keeps them, brokers
+//! tell them, and coordinators of consumer groups go by theirs; those of streams groups have no effect.
 //!
-//! Most are bounded by configs of the brokers; those have no effect here either, so that their defaults are what counts.
+//! Most are bounded by configs of the brokers, which cannot be set here, so that their defaults are what counts.
 
 use std::collections::BTreeMap;
 
