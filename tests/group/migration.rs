@@ -6,7 +6,7 @@ use glassbroker::kafka::group::{ConsumerGroupConfig, GroupConfig, MigrationPolic
 use glassbroker::kafka::protocol::{ErrorCode, Response};
 use glassbroker::kafka::types::MemberId;
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Log};
 use super::consumer::{described, group, hears, heartbeat, joining, owning};
 use super::member::{Member, commit_error};
 
@@ -160,4 +160,40 @@ fn a_plan_with_data_of_its_assignor_is_not_given_up_r_cg8_25() {
     assert_eq!(hears(&mut cluster, joining("b")), Err(ErrorCode::GroupIdNotFound));
     assert_eq!(a.heartbeat(&mut cluster), ErrorCode::None);
     assert_eq!(cluster.group().map(|group| group.generation.0), Some(1));
+}
+
+#[test]
+fn a_group_stays_classic_if_its_new_records_cannot_be_written() {
+    let mut cluster = cluster(MigrationPolicy::Bidirectional);
+    let a = classic(&mut cluster, "a");
+    // Another waits for "a" to join again.
+    let mut b = consumer("b");
+    b.join(&mut cluster);
+    cluster.log = Log::Refuses(ErrorCode::NotEnoughReplicas);
+    assert_eq!(hears(&mut cluster, joining("c")), Err(ErrorCode::CoordinatorNotAvailable));
+    assert_eq!(b.joined(&mut cluster), ErrorCode::RebalanceInProgress);
+    cluster.log = Log::Commits;
+    assert_eq!(cluster.group().map(|group| group.state), Some(GroupState::PreparingRebalance));
+    assert_eq!(a.heartbeat(&mut cluster), ErrorCode::RebalanceInProgress);
+    // Its rebalance ends when "a", which is silent, is removed.
+    b.join_again(&mut cluster);
+    cluster.sleep(50_000);
+    assert_eq!(b.joined(&mut cluster), ErrorCode::None);
+    assert_eq!(b.leader, b.id);
+}
+
+#[test]
+fn a_group_stays_with_the_newer_protocol_if_its_classic_record_cannot_be_written() {
+    let mut cluster = cluster(MigrationPolicy::Bidirectional);
+    let mut a = classic(&mut cluster, "a");
+    assert_eq!(hears(&mut cluster, joining("b")), Ok((2, Some(vec![]))));
+    assert_eq!(rejoin(&mut cluster, &mut a, &[0, 1]), [0, 1]);
+    cluster.log = Log::Refuses(ErrorCode::NotEnoughReplicas);
+    assert_eq!(hears(&mut cluster, heartbeat("b", -1)), Err(ErrorCode::CoordinatorNotAvailable));
+    cluster.log = Log::Commits;
+    assert_eq!(group(&cluster).base.members.len(), 2);
+    assert_eq!(hears(&mut cluster, heartbeat("b", 2)), Ok((2, Some(vec![2]))));
+    // Both are still expected.
+    cluster.sleep(50_000);
+    assert_eq!(described(&mut cluster).3.len(), 0);
 }

@@ -88,11 +88,11 @@ impl Shard {
             Err(refusal) => cx.respond(to, refusal.to_heartbeat()),
             Ok(outcome) => {
                 let mut records: Vec<CoordinatorRecord> = Vec::new();
-                if let Some(Group::Classic(group)) = &known {
+                let was_classic = known.is_some_and(|group| group.classic().is_some());
+                if was_classic {
                     records.push(classic_tombstone(&id));
-                    self.leave_classic_protocol(group, cx);
+                    self.leave_classic_protocol(&id, cx);
                 }
-                drop(known);
                 records.extend(outcome.records.iter().map(|record| record.encode(&id)));
                 let then = Then::Answer { to, response: outcome.response.clone().into() };
                 self.carry_out(&id, &outcome, MemberRemoval::Left, records, then, cx);
@@ -149,14 +149,19 @@ impl Shard {
     }
 
     /// The records could not be written: the group is what it was, but for its deadlines, whose timers are set.
-    pub(super) fn take_back(&mut self, change: ConsumerChange) {
+    pub(super) fn take_back(&mut self, change: ConsumerChange, cx: &mut Context<'_>) {
         let deadlines = self.consumer_group(&change.id).map(|group| group.deadlines.clone());
         match change.before {
             Some(Group::Consumer(mut group)) => {
                 Rc::make_mut(&mut group).deadlines = deadlines.unwrap_or_default();
                 self.groups.insert(change.id, Group::Consumer(group));
             }
-            Some(group) => drop(self.groups.insert(change.id, group)),
+            Some(Group::Classic(group)) => {
+                for member in group.members.values() {
+                    cx.set_timer(cx.session_timer(&group.id, &member.id), member.expires_at);
+                }
+                self.groups.insert(change.id, Group::Classic(group));
+            }
             None => drop(self.groups.remove(&change.id)),
         }
     }

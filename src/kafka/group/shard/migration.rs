@@ -97,20 +97,19 @@ impl Shard {
 
     // From one protocol to the other.
 
-    /// What follows at a classic group whose members took up the newer protocol in the midst of a rebalance: they join anew.
-    pub(super) fn leave_classic_protocol(&self, classic: &ClassicGroup, cx: &mut Context<'_>) {
-        cx.event(Event::GroupConverted { group: classic.id.clone(), classic: false });
-        for member in classic.members.values() {
-            if let Some(to) = member.parked_join {
+    /// A classic group is about to take up the newer protocol: whoever waits in a rebalance of its joins anew. Timers of the
+    /// old protocol stay, for the case that the records cannot be written; else they find nothing to do.
+    pub(super) fn leave_classic_protocol(&mut self, id: &GroupId, cx: &mut Context<'_>) {
+        let Some(group) = self.group_mut(id) else { return };
+        cx.event(Event::GroupConverted { group: id.clone(), classic: false });
+        for member in group.members.values_mut() {
+            if let Some(to) = member.parked_join.take() {
                 cx.respond(to, join_error(member.id.as_str(), ErrorCode::RebalanceInProgress));
             }
-            if let Some(to) = member.parked_sync {
+            if let Some(to) = member.parked_sync.take() {
                 cx.respond(to, sync_error(ErrorCode::RebalanceInProgress));
             }
         }
-        classic.pending.keys().for_each(|member| cx.cancel_timer(cx.session_timer(&classic.id, member)));
-        cx.cancel_timer(cx.join_timer(&classic.id));
-        cx.cancel_timer(cx.sync_timer(&classic.id));
     }
 
     /// Only classic members are left.

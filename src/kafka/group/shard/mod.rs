@@ -392,7 +392,7 @@ impl Shard {
             self.expect_consumer_group(&id, cx);
         }
         if let Some(change) = failed.applied.consumer {
-            self.take_back(change);
+            self.take_back(change, cx);
         }
         self.finish_waiting(token, failed.then, Err(error), cx);
     }

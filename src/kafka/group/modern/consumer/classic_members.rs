@@ -61,13 +61,11 @@ impl ConsumerGroup {
         let offered =
             request.protocols.first().filter(|_| self.supports_classic(request)).ok_or_else(unsupported)?;
         let mut records = Vec::new();
-        let member = match request.group_instance_id.as_deref() {
-            None if is_unknown && join.requires_known_member_id() => return Ok(Joined::Named(id)),
-            Some(instance_id) if !is_unknown => self.checked_holder(&id, instance_id)?.clone(),
-            Some(instance_id) if self.static_member(instance_id).is_some() => {
-                let holder = self.static_member(instance_id).expect("it was there a moment ago");
-                self.replaced(holder, &id, &mut records)
-            }
+        let instance_id = request.group_instance_id.as_deref();
+        let member = match (instance_id, instance_id.and_then(|id| self.static_member(id))) {
+            (None, _) if is_unknown && join.requires_known_member_id() => return Ok(Joined::Named(id)),
+            (Some(instance_id), _) if !is_unknown => self.checked_holder(&id, instance_id)?.clone(),
+            (Some(_), Some(holder)) => self.replaced(holder, &id, &mut records),
             _ => {
                 let known = self.base.members.get(&id).map(|known| (**known).clone());
                 known.unwrap_or_else(|| ConsumerMember::new(id.clone()))
