@@ -67,6 +67,7 @@ fn commands(model: &Model) -> Vec<Command> {
     for group in model.groups.iter() {
         commands.extend([
             Command::Groups(GroupOperation::Describe(group.id.clone())),
+            Command::Groups(GroupOperation::DescribeOffsets(group.id.clone())),
             Command::Groups(GroupOperation::Delete(group.id.clone())),
             Command::Describe(Resource::Group(group.id.clone())),
         ]);

@@ -1,6 +1,6 @@
 //! What an administrator does to groups: listing, describing, deleting, forgetting offsets, resetting them.
 
-use glassbroker::kafka::event::{DescribedGroup, Event, GroupState, OffsetReset, ResetNote};
+use glassbroker::kafka::event::{DescribedGroup, Event, GroupPosition, GroupState, OffsetReset, ResetNote};
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::types::{BrokerId, ClientName, GroupId, Offset};
 use glassbroker::lab::command::{Written, parse};
@@ -256,4 +256,45 @@ fn an_administrator_finds_the_new_coordinator() {
         .broker(BrokerId(new.0))
         .and_then(|b| b.groups().committed_offset(&group, &tp("t-0")).cloned());
     assert_eq!(kept.map(|value| value.offset), Some(Offset(3)));
+}
+
+/// R-GRP-41, R-INT-2: the whole stays so after a failover.
+#[test]
+fn a_deleted_group_stays_deleted_under_the_next_coordinator() {
+    let mut c = read_and_left();
+    let old = described(&mut c, "g").coordinator;
+    let gone =
+        |event: &Event| matches!(event, Event::GroupStateChanged { to: GroupState::Dead, .. }).then_some(());
+    order(&mut c, "delete group g", gone);
+    c.run_ms(1_000);
+    c.kill(old.0);
+    c.run_ms(15_000);
+    assert_eq!(listed(&mut c), Vec::<String>::new());
+    assert_eq!(order(&mut c, "describe group g", refusal).0, ErrorCode::GroupIdNotFound);
+    assert_eq!(reset(&mut c, "plan offsets of group g all topics to current"), Vec::<String>::new());
+}
+
+/// R-OBS-4, R-OBS-7: committed, high watermark and reader of what is read or committed.
+#[test]
+fn how_far_a_group_is_behind_is_told_by_leaders_and_coordinator_r_cli_5() {
+    let mut c = read_and_left();
+    let positions = |c: &mut Cluster| -> Vec<String> {
+        order(c, "describe offsets of group g", |event| match event {
+            Event::GroupOffsetsDescribed { positions, .. } => {
+                let one =
+                    |p: &GroupPosition| format!("{} {:?} {:?} {:?}", p.tp, p.committed, p.lag(), p.client);
+                Some(positions.iter().map(one).collect())
+            }
+            _ => None,
+        })
+    };
+    assert_eq!(positions(&mut c), ["t-0 Some(Offset(10)) Some(0) None"]);
+    c.send("p", 5);
+    c.run_ms(1_000);
+    assert_eq!(positions(&mut c), ["t-0 Some(Offset(10)) Some(5) None"]);
+    c = c.topic("u", 1, 3, &[]);
+    c.consumer("b", "g", &["u"], &["poll"], EARLIEST);
+    c.run_ms(8_000);
+    assert_eq!(positions(&mut c), ["t-0 Some(Offset(10)) Some(5) None", "u-0 None None Some(\"b\")"]);
+    assert_eq!(order(&mut c, "describe offsets of group nobody", refusal).0, ErrorCode::GroupIdNotFound);
 }

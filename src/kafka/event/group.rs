@@ -1,6 +1,6 @@
 //! What an administrator is told of groups.
 
-use crate::kafka::types::{BrokerId, GroupId, MemberId, Offset, TopicPartition};
+use crate::kafka::types::{BrokerId, GroupEpoch, GroupId, MemberId, Offset, TopicPartition};
 
 /// One line of a list of groups.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,8 +17,10 @@ pub struct DescribedGroup {
     pub group: GroupId,
     pub coordinator: BrokerId,
     pub state: String,
-    /// The assignor; empty unless the group is stable.
+    /// The assignor; of a classic group it is empty unless the group is stable.
     pub protocol: String,
+    /// Of a group of the newer protocol: its epoch, and that of its target assignment.
+    pub epochs: Option<(GroupEpoch, GroupEpoch)>,
     pub members: Vec<DescribedMember>,
 }
 
@@ -29,8 +31,28 @@ pub struct DescribedMember {
     pub instance_id: Option<String>,
     pub client: String,
     pub host: String,
-    /// Empty unless the group is stable.
+    /// Of a classic group it is empty unless the group is stable.
     pub owned: Vec<TopicPartition>,
+    /// Of a group of the newer protocol: its epoch, and what it is to own.
+    pub target: Option<(GroupEpoch, Vec<TopicPartition>)>,
+}
+
+/// How far a group is in a partition.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct GroupPosition {
+    pub tp: TopicPartition,
+    pub committed: Option<Offset>,
+    /// Where the partition's committed records end, the high watermark; none while it has no leader (R-OBS-4, R-OBS-7).
+    pub end: Option<Offset>,
+    /// The client that reads it.
+    pub client: Option<String>,
+}
+
+impl GroupPosition {
+    /// In offsets, which is more than the records that will be read where some are gone or are markers (R-OBS-6).
+    pub fn lag(&self) -> Option<i64> {
+        Some(self.end? - self.committed?)
+    }
 }
 
 /// Where a group is to read a partition from.

@@ -19,7 +19,7 @@ use super::types::{
     NodeId, Offset, PartitionEpoch, ProducerEpoch, ProducerId, Topic, TopicPartition,
 };
 
-pub use group::{DescribedGroup, DescribedMember, ListedGroup, OffsetReset, ResetNote};
+pub use group::{DescribedGroup, DescribedMember, GroupPosition, ListedGroup, OffsetReset, ResetNote};
 pub use reason::{
     Act, ChangeReason, ConsumerGroupState, GroupState, LogStartReason, MemberRemoval, PositionSource,
     RebalanceReason, RevokeReason, TruncationReason,
@@ -167,6 +167,11 @@ pub enum Event {
     /// What an administrator was told of a group.
     GroupDescribed {
         described: DescribedGroup,
+    },
+    /// What an administrator was told of how far a group is.
+    GroupOffsetsDescribed {
+        group: GroupId,
+        positions: Vec<GroupPosition>,
     },
     /// Where an administrator lets a group read from, or would.
     OffsetsReset {

@@ -122,6 +122,7 @@ pub(super) fn print(operation: &GroupOperation) -> String {
     match operation {
         GroupOperation::List => "list groups".to_owned(),
         GroupOperation::Describe(group) => format!("describe group {}", name(group)),
+        GroupOperation::DescribeOffsets(group) => format!("describe offsets of group {}", name(group)),
         GroupOperation::Delete(group) => format!("delete group {}", name(group)),
         GroupOperation::DeleteOffsets { group, scope } => {
             format!("delete offsets of group {} {}", name(group), print_scope(scope))

@@ -205,9 +205,14 @@ fn partition(words: &mut Words) -> Result<TopicPartition, CommandError> {
 }
 
 fn describe(words: &mut Words) -> Result<Command, CommandError> {
-    Ok(match one_of(words, &["topic", "broker", "cluster", "group", "quorum", "configs"])? {
+    Ok(match one_of(words, &["topic", "broker", "cluster", "group", "quorum", "configs", "offsets"])? {
         "quorum" => Command::DescribeQuorum,
         "group" => Command::Groups(GroupOperation::Describe(groups::group(words)?)),
+        "offsets" => {
+            words.expect("of")?;
+            words.expect("group")?;
+            Command::Groups(GroupOperation::DescribeOffsets(groups::group(words)?))
+        }
         "configs" => {
             words.expect("of")?;
             words.expect("group")?;

@@ -238,7 +238,7 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
         "set broker min.insync.replicas=2",
         "column 12: expected a broker id; quote a name that has an =",
     );
-    check_refused("describe", "column 9: expected topic, broker, cluster, group, quorum, configs");
+    check_refused("describe", "column 9: expected topic, broker, cluster, group, quorum, configs, offsets");
     check_refused("describe group", "column 15: expected the name of a group");
     check_refused("describe configs of billing", "column 21: expected group");
     let groups =
@@ -436,6 +436,7 @@ mod properties {
         prop_oneof![
             Just(GroupOperation::List),
             group().prop_map(GroupOperation::Describe),
+            group().prop_map(GroupOperation::DescribeOffsets),
             group().prop_map(GroupOperation::Delete),
             (group(), scope()).prop_map(|(group, scope)| GroupOperation::DeleteOffsets { group, scope }),
             (group(), goal, any::<bool>()).prop_map(|(group, goal, executes)| GroupOperation::Reset(Reset {

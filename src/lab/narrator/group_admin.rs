@@ -2,9 +2,11 @@
 
 use super::group::about;
 use super::{Sentence, Subject, Tone};
-use crate::kafka::event::{DescribedGroup, DescribedMember, Event, ListedGroup, OffsetReset, ResetNote};
+use crate::kafka::event::{
+    DescribedGroup, DescribedMember, Event, GroupPosition, ListedGroup, OffsetReset, ResetNote,
+};
 use crate::kafka::time::Time;
-use crate::kafka::types::GroupId;
+use crate::kafka::types::{GroupId, Offset};
 use crate::lab::words::{count, list};
 
 /// What an administrator asked for.
@@ -21,6 +23,7 @@ pub(super) fn tell(time: Time, event: &Event) -> Option<Sentence> {
             Some(sentence.detail("Each broker tells of the groups that it coordinates.").rules(&["R-CLI-4"]))
         }
         Event::GroupDescribed { described } => Some(described_group(time, described)),
+        Event::GroupOffsetsDescribed { group, positions } => Some(positions_of(time, group, positions)),
         Event::OffsetsReset { group, offsets, executed } => Some(reset(time, group, offsets, *executed)),
         _ => None,
     }
@@ -33,22 +36,55 @@ fn listed(group: &ListedGroup) -> String {
 }
 
 fn described_group(time: Time, described: &DescribedGroup) -> Sentence {
-    let DescribedGroup { group, coordinator, state, protocol, members } = described;
+    let DescribedGroup { group, coordinator, state, protocol, epochs, members } = described;
     let with = if protocol.is_empty() { String::new() } else { format!(" with {protocol}") };
     let title = format!(
         "{group}: {state}{with}, {}, coordinated by broker {coordinator}",
         count(members.len() as i64, "member")
     );
     let member = |member: &DescribedMember| {
-        let DescribedMember { member, instance_id, client, host, owned } = member;
+        let DescribedMember { member, instance_id, client, host, owned, target } = member;
         let instance = instance_id.as_ref().map(|id| format!(" (static, {id})")).unwrap_or_default();
-        format!("{client}{instance} at {host} is {member} and owns {}", list(owned))
+        let owns = match target {
+            None => format!("owns {}", list(owned)),
+            Some((epoch, target)) if target == owned => format!("owns {} in epoch {epoch}", list(owned)),
+            Some((epoch, target)) => {
+                format!("owns {} in epoch {epoch}, while its target is {}", list(owned), list(target))
+            }
+        };
+        format!("{client}{instance} at {host} is {member} and {owns}")
     };
-    let detail = match members.is_empty() {
+    let who = match members.is_empty() {
         true => "Nobody is in it.".to_owned(),
         false => members.iter().map(member).collect::<Vec<_>>().join("; ") + ".",
     };
+    let detail = match epochs {
+        None => who,
+        Some((group, target)) => {
+            format!("The group is in epoch {group}, its target assignment of epoch {target}. {who}")
+        }
+    };
     about(time, Tone::Info, group, title).detail(detail).rules(&["R-CLI-6", "R-CLI-7"])
+}
+
+fn positions_of(time: Time, group: &GroupId, positions: &[GroupPosition]) -> Sentence {
+    if positions.is_empty() {
+        let title = format!("{group}: it has committed nothing and reads nothing");
+        return about(time, Tone::Info, group, title).rules(&["R-CLI-5"]);
+    }
+    let lag: i64 = positions.iter().filter_map(GroupPosition::lag).sum();
+    let title =
+        format!("{group}: {} behind in {}", count(lag, "offset"), count(positions.len() as i64, "partition"));
+    let known = |offset: Option<Offset>| offset.map_or("-".to_owned(), |offset| offset.to_string());
+    let one = |position: &GroupPosition| {
+        let GroupPosition { tp, committed, end, client } = position;
+        let by = client.as_ref().map(|client| format!(", read by {client}")).unwrap_or_default();
+        format!("{tp}: {} of {}{by}", known(*committed), known(*end))
+    };
+    let each: Vec<String> = positions.iter().map(one).collect();
+    about(time, Tone::Info, group, title)
+        .detail(format!("Committed, of what the partition's high watermark is. {}.", each.join("; ")))
+        .rules(&["R-CLI-5", "R-OBS-4"])
 }
 
 fn reset(time: Time, group: &GroupId, offsets: &[OffsetReset], executed: bool) -> Sentence {

@@ -185,6 +185,7 @@ impl Narrator {
             | Event::OffsetExpired { .. }
             | Event::GroupsListed { .. }
             | Event::GroupDescribed { .. }
+            | Event::GroupOffsetsDescribed { .. }
             | Event::OffsetsReset { .. }
             | Event::OffsetDeleted { .. }
             | Event::CommitRefused { .. }

@@ -1,13 +1,14 @@
 //! What an errand takes from answers, and what it does about errors (`CoordinatorStrategy` and the handlers beside it).
 
 use kafka_protocol::messages as m;
+use kafka_protocol::messages::consumer_group_describe_response as consumer;
 use kafka_protocol::messages::describe_groups_response as described;
 
 use super::{Asked, Described, Errand, Heard};
 use crate::kafka::event::{DescribedGroup, DescribedMember, ListedGroup};
 use crate::kafka::group::consumer_protocol::assigned_partitions;
 use crate::kafka::protocol::{ErrorCode, Response};
-use crate::kafka::types::{BrokerId, GroupId, MemberId, Offset, Topic, TopicPartition};
+use crate::kafka::types::{BrokerId, GroupEpoch, GroupId, MemberId, Offset, Topic, TopicPartition};
 
 impl Errand {
     /// Takes the answer of `from` to what was asked last.
@@ -15,6 +16,7 @@ impl Errand {
         match (self.asked.take(), response) {
             (Some(Asked::List(node)), Response::ListGroups(answer)) => self.hear_list(node, answer),
             (Some(Asked::Mark(mark)), Response::ListOffsets(answer)) => self.hear_marks(mark, answer),
+            (_, Response::ConsumerGroupDescribe(answer)) => self.hear_consumer_description(from, answer),
             (_, Response::DescribeGroups(answer)) => self.hear_description(from, answer),
             (_, Response::OffsetFetch(answer)) => self.hear_committed(answer),
             (_, Response::DeleteGroups(answer)) => {
@@ -80,6 +82,20 @@ impl Errand {
         Heard::Taken
     }
 
+    fn hear_consumer_description(
+        &mut self,
+        from: BrokerId,
+        answer: &m::ConsumerGroupDescribeResponse,
+    ) -> Heard {
+        let Some(group) = answer.groups.first() else { return refused(ErrorCode::UnknownServerError) };
+        match ErrorCode::from_code(group.error_code) {
+            ErrorCode::None => self.described = Some(Described::Known(consumer_description(from, group))),
+            ErrorCode::GroupIdNotFound => self.is_classic = true,
+            error => return from_coordinator(error),
+        }
+        Heard::Taken
+    }
+
     fn hear_committed(&mut self, answer: &m::OffsetFetchResponse) -> Heard {
         let Some(group) = answer.groups.first() else { return refused(ErrorCode::UnknownServerError) };
         let heard = from_coordinator(ErrorCode::from_code(group.error_code));
@@ -133,12 +149,40 @@ fn description(coordinator: BrokerId, group: &described::DescribedGroup) -> Desc
         client: member.client_id.to_string(),
         host: member.client_host.to_string(),
         owned: assigned_partitions(&member.member_assignment),
+        target: None,
     };
     DescribedGroup {
         group: GroupId::new(&group.group_id),
         coordinator,
         state: group.group_state.to_string(),
         protocol: group.protocol_data.to_string(),
+        epochs: None,
+        members: group.members.iter().map(member).collect(),
+    }
+}
+
+fn consumer_description(coordinator: BrokerId, group: &consumer::DescribedGroup) -> DescribedGroup {
+    let partitions = |assignment: &consumer::Assignment| -> Vec<TopicPartition> {
+        let of_topic = |topic: &consumer::TopicPartitions| {
+            let name = Topic::new(&topic.topic_name);
+            topic.partitions.iter().map(move |number| TopicPartition::new(&name, *number)).collect::<Vec<_>>()
+        };
+        assignment.topic_partitions.iter().flat_map(of_topic).collect()
+    };
+    let member = |member: &consumer::Member| DescribedMember {
+        member: MemberId::new(&member.member_id),
+        instance_id: member.instance_id.as_ref().map(|id| id.to_string()),
+        client: member.client_id.to_string(),
+        host: member.client_host.to_string(),
+        owned: partitions(&member.assignment),
+        target: Some((GroupEpoch(member.member_epoch), partitions(&member.target_assignment))),
+    };
+    DescribedGroup {
+        group: GroupId::new(&group.group_id),
+        coordinator,
+        state: group.group_state.to_string(),
+        protocol: group.assignor_name.to_string(),
+        epochs: Some((GroupEpoch(group.group_epoch), GroupEpoch(group.assignment_epoch))),
         members: group.members.iter().map(member).collect(),
     }
 }

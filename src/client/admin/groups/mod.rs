@@ -8,11 +8,13 @@
 mod hear;
 mod plan;
 mod request;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::client::metadata::Metadata;
-use crate::kafka::event::{DescribedGroup, Event, ListedGroup, OffsetReset};
+use crate::kafka::event::{DescribedGroup, DescribedMember, Event, GroupPosition, ListedGroup, OffsetReset};
 use crate::kafka::protocol::{ErrorCode, Request};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, GroupId, Offset, Topic, TopicPartition};
@@ -22,6 +24,8 @@ pub enum GroupOperation {
     /// Every broker is asked for the groups that it coordinates.
     List,
     Describe(GroupId),
+    /// How far the group is in each partition.
+    DescribeOffsets(GroupId),
     Delete(GroupId),
     DeleteOffsets {
         group: GroupId,
@@ -120,6 +124,8 @@ pub(super) struct Errand {
     since_wall_ms: i64,
     asked: Option<Asked>,
     listed: BTreeMap<BrokerId, Vec<ListedGroup>>,
+    /// No group of the newer protocol has the name.
+    is_classic: bool,
     described: Option<Described>,
     committed: Option<BTreeMap<TopicPartition, Offset>>,
     marks: BTreeMap<(Mark, TopicPartition), Offset>,
@@ -153,6 +159,7 @@ impl Errand {
             since_wall_ms,
             asked: None,
             listed: BTreeMap::new(),
+            is_classic: false,
             described: None,
             committed: None,
             marks: BTreeMap::new(),
@@ -168,6 +175,9 @@ impl Errand {
             }
             GroupOperation::Reset(Reset { goal: Goal::Each(offsets), .. }) => {
                 return offsets.keys().map(|tp| tp.topic.clone()).collect();
+            }
+            GroupOperation::DescribeOffsets(_) => {
+                return self.read_or_committed().into_iter().map(|tp| tp.topic).collect();
             }
             GroupOperation::DeleteOffsets { scope, .. } => scope,
             GroupOperation::Reset(Reset { goal: Goal::All(scope, _), .. }) => scope,
@@ -187,6 +197,7 @@ impl Errand {
         let next = match self.operation.clone() {
             GroupOperation::List => self.next_list(metadata),
             GroupOperation::Describe(group) => self.next_describe(group),
+            GroupOperation::DescribeOffsets(group) => self.next_describe_offsets(group, metadata),
             GroupOperation::Delete(group) if !self.done => {
                 let request = request::delete(&group);
                 Ok(self.ask(To::Coordinator(group), request))
@@ -228,11 +239,53 @@ impl Errand {
             Some(Described::Unknown) => {
                 Err(Next::Refused(ErrorCode::GroupIdNotFound, format!("group {group} does not exist")))
             }
-            None => {
-                let request = request::describe(&group);
-                Ok(self.ask(To::Coordinator(group), request))
-            }
+            None => Ok(self.ask_description(&group)),
         }
+    }
+
+    fn next_describe_offsets(&mut self, group: GroupId, metadata: &Metadata) -> Result<Next, Next> {
+        if !matches!(self.described, Some(Described::Known(_))) {
+            return self.next_describe(group);
+        }
+        let committed = self.committed(&group)?;
+        let partitions: Vec<TopicPartition> = self.read_or_committed().into_iter().collect();
+        let led = plan::with_leaders(&partitions, metadata)?;
+        self.learn(Mark::End, &led, metadata)?;
+        let position = |tp: TopicPartition| GroupPosition {
+            committed: committed.get(&tp).copied(),
+            end: self.marks.get(&(Mark::End, tp.clone())).copied(),
+            client: self.reader_of(&tp),
+            tp,
+        };
+        let positions = partitions.into_iter().map(position).collect();
+        Ok(Next::Done(Some(Box::new(Event::GroupOffsetsDescribed { group, positions }))))
+    }
+
+    /// What a member reads or the group has committed, as far as that is known.
+    fn read_or_committed(&self) -> BTreeSet<TopicPartition> {
+        let committed = self.committed.iter().flat_map(BTreeMap::keys);
+        self.members().flat_map(|member| &member.owned).chain(committed).cloned().collect()
+    }
+
+    fn reader_of(&self, tp: &TopicPartition) -> Option<String> {
+        self.members().find(|member| member.owned.contains(tp)).map(|member| member.client.clone())
+    }
+
+    fn members(&self) -> impl Iterator<Item = &DescribedMember> {
+        let described = match &self.described {
+            Some(Described::Known(described)) => described.members.as_slice(),
+            _ => &[],
+        };
+        described.iter()
+    }
+
+    /// The newer protocol is tried first (`DescribeConsumerGroupsHandler`).
+    fn ask_description(&mut self, group: &GroupId) -> Next {
+        let request = match self.is_classic {
+            true => request::describe(group),
+            false => request::describe_consumer(group),
+        };
+        self.ask(To::Coordinator(group.clone()), request)
     }
 
     fn next_delete_offsets(
@@ -268,7 +321,7 @@ impl Errand {
     fn next_reset(&mut self, reset: &Reset, metadata: &Metadata) -> Result<Next, Next> {
         let Reset { group, goal, executes } = reset;
         match &self.described {
-            None => return Ok(self.ask(To::Coordinator(group.clone()), request::describe(group))),
+            None => return Ok(self.ask_description(group)),
             Some(Described::Known(DescribedGroup { state, .. })) if state != "Empty" && state != "Dead" => {
                 let why = format!(
                     "group {group} is {state}: its offsets can be reset only while it has no members, since they would \

@@ -28,6 +28,17 @@ pub(super) fn partitions(scope: &Scope, metadata: &Metadata) -> Result<Vec<Topic
     }
 }
 
+/// Those of them that have a leader.
+pub(super) fn with_leaders(
+    partitions: &[TopicPartition],
+    metadata: &Metadata,
+) -> Result<Vec<TopicPartition>, Next> {
+    if partitions.iter().any(|tp| metadata.topic(&tp.topic).is_none()) {
+        return Err(Next::Metadata);
+    }
+    Ok(partitions.iter().filter(|tp| metadata.leader(tp).is_some()).cloned().collect())
+}
+
 /// All exist and have a leader.
 pub(super) fn check_leaders(partitions: &[TopicPartition], metadata: &Metadata) -> Result<(), Next> {
     for tp in partitions {

@@ -38,6 +38,12 @@ pub(super) fn list() -> Request {
     m::ListGroupsRequest::default().into()
 }
 
+/// Of a group of the newer protocol; others are not found.
+pub(super) fn describe_consumer(group: &GroupId) -> Request {
+    m::ConsumerGroupDescribeRequest::default().with_group_ids(vec![id(group)]).into()
+}
+
+/// Of a classic group.
 pub(super) fn describe(group: &GroupId) -> Request {
     m::DescribeGroupsRequest::default().with_groups(vec![id(group)]).into()
 }

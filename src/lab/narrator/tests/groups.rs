@@ -295,6 +295,7 @@ fn what_an_administrator_asked_for_is_told() {
         client: client.to_owned(),
         host: "/127.0.0.1".to_owned(),
         owned,
+        target: None,
     };
     let described = |state: &str, protocol: &str, members| Event::GroupDescribed {
         described: DescribedGroup {
@@ -302,6 +303,7 @@ fn what_an_administrator_asked_for_is_told() {
             coordinator: BrokerId(2),
             state: state.to_owned(),
             protocol: protocol.to_owned(),
+            epochs: None,
             members,
         },
     };
@@ -323,6 +325,60 @@ fn what_an_administrator_asked_for_is_told() {
             00:00.003  billing: Stable with range, 2 members, coordinated by broker 2 (R-CLI-6, R-CLI-7)
                 Info: a at /127.0.0.1 is a-1 and owns orders-0, orders-1; b (static, till) at /127.0.0.1 is b-1 and owns none.
         "#]],
+    );
+}
+
+/// R-CLI-6, R-CLI-7.
+#[test]
+fn a_group_of_the_newer_protocol_is_described_with_its_epochs() {
+    let member = |client: &str, owned: Vec<TopicPartition>, target| DescribedMember {
+        member: MemberId::new(client),
+        instance_id: None,
+        client: client.to_owned(),
+        host: "/127.0.0.1".to_owned(),
+        owned,
+        target: Some((GroupEpoch(4), target)),
+    };
+    let described = DescribedGroup {
+        group: billing(),
+        coordinator: BrokerId(1),
+        state: "Reconciling".to_owned(),
+        protocol: "uniform".to_owned(),
+        epochs: Some((GroupEpoch(5), GroupEpoch(4))),
+        members: vec![member("a", vec![tp(0)], vec![tp(0)]), member("b", vec![tp(1)], vec![tp(1), tp(2)])],
+    };
+    check(
+        &[(0, Event::GroupDescribed { described })],
+        expect![[r#"
+        00:00.000  billing: Reconciling with uniform, 2 members, coordinated by broker 1 (R-CLI-6, R-CLI-7)
+            Info: The group is in epoch 5, its target assignment of epoch 4. a at /127.0.0.1 is a and owns orders-0 in epoch 4; b at /127.0.0.1 is b and owns orders-1 in epoch 4, while its target is orders-1, orders-2.
+    "#]],
+    );
+}
+
+/// R-OBS-4, R-OBS-7.
+#[test]
+fn how_far_a_group_is_is_told_of_each_partition_r_cli_5() {
+    let at = |partition, committed: Option<i64>, end: Option<i64>, client: Option<&str>| GroupPosition {
+        tp: tp(partition),
+        committed: committed.map(Offset),
+        end: end.map(Offset),
+        client: client.map(str::to_owned),
+    };
+    let positions = vec![
+        at(0, Some(40), Some(52), Some("a")),
+        at(1, None, Some(9), Some("a")),
+        at(2, Some(7), None, None),
+    ];
+    let described = |positions| Event::GroupOffsetsDescribed { group: billing(), positions };
+    check(
+        &[(0, described(positions)), (1, described(vec![]))],
+        expect![[r#"
+        00:00.000  billing: 12 offsets behind in 3 partitions (R-CLI-5, R-OBS-4)
+            Info: Committed, of what the partition's high watermark is. orders-0: 40 of 52, read by a; orders-1: - of 9, read by a; orders-2: 7 of -.
+        00:00.001  billing: it has committed nothing and reads nothing (R-CLI-5)
+            Info
+    "#]],
     );
 }
 
