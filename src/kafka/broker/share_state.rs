@@ -217,130 +217,30 @@ impl Broker {
 
 #[cfg(test)]
 mod tests {
-    use std::rc::Rc;
-
     use kafka_protocol::messages as m;
-    use kafka_protocol::messages::{
-        initialize_share_group_state_request as initialize, read_share_group_state_request as read,
-    };
-    use uuid::Uuid;
+    use kafka_protocol::messages::read_share_group_state_request as read;
+    use kafka_protocol::messages::read_share_group_state_response::PartitionResult;
 
     use super::*;
-    use crate::kafka::broker::{BrokerSetup, Disk};
-    use crate::kafka::controller::image::ClusterImage;
-    use crate::kafka::effects::{Channel, Effect, Input};
+    use crate::kafka::broker::shares::tests::lab::{GROUP, Lab, TOPIC};
     use crate::kafka::protocol::Response;
-    use crate::kafka::protocol::metadata_records::{MetadataRecord, PartitionRecord, RegisterBroker};
     use crate::kafka::protocol::share::{
         WritePartition, WriteShareGroupStateRequest, WriteStateBatch, WriteTopic,
     };
-    use crate::kafka::random::Random;
-    use crate::kafka::types::{BrokerEpoch, ControllerId, NodeId};
 
-    const STATE: TopicId = TopicId(Uuid::from_u128(1));
-    const TOPIC: TopicId = TopicId(Uuid::from_u128(7));
-
-    /// Broker 1 leads t-0 and all of `__share_group_state`, in this epoch.
-    fn image(epoch: i32) -> ClusterImage {
-        let alone = || vec![BrokerId(1)];
-        let broker = RegisterBroker {
-            broker: BrokerId(1),
-            incarnation: Uuid::from_u128(1),
-            epoch: BrokerEpoch(1),
-            rack: None,
-            fenced: false,
-            in_controlled_shutdown: false,
-        };
-        let topic = |name: &str, id| MetadataRecord::Topic { name: name.into(), id };
-        let partition = |id: TopicId, number| {
-            let mut record = PartitionRecord::new((id, number), alone(), alone(), BrokerId(1));
-            record.leader_epoch = LeaderEpoch(epoch);
-            MetadataRecord::Partition(record)
-        };
-        let mut records = vec![MetadataRecord::RegisterBroker(broker)];
-        records.extend([topic("t", TOPIC), partition(TOPIC, 0), topic(SHARE_STATE_TOPIC, STATE)]);
-        records.extend((0..50).map(|number| partition(STATE, number)));
-        ClusterImage::of_snapshot(&records, Offset(100 + i64::from(epoch)))
-    }
-
-    struct Lab {
-        broker: Broker,
-        now: Time,
-        requests: i32,
-    }
-
-    impl Lab {
-        fn start(disk: Disk) -> Lab {
-            let broker = Broker::new(BrokerSetup {
-                id: BrokerId(1),
-                rack: None,
-                voters: Rc::new([ControllerId(101)]),
-                config: Rc::default(),
-                disk,
-                random: Random::stream(1, "broker"),
-            });
-            Lab { broker, now: Time::ZERO, requests: 0 }
-        }
-
-        /// The metadata say so, and what was elected has read its logs.
-        fn lead(&mut self, epoch: i32) {
-            let mut fx = Effects::default();
-            self.broker.load_image(self.now, image(epoch), &mut fx);
-            self.run_timers(fx);
-        }
-
-        fn run_timers(&mut self, fx: Effects<BrokerTimer>) {
-            for effect in fx.into_vec() {
-                if let Effect::SetTimer { timer: timer @ BrokerTimer::ShareStateLoaded(_), at } = effect {
-                    self.now = self.now.max(at);
-                    let mut fx = Effects::default();
-                    self.broker.handle(self.now, Input::Timer(timer), &mut fx);
-                }
-            }
-        }
-
-        fn ask(&mut self, request: impl Into<Request>) -> Response {
-            self.requests += 1;
-            let id = RequestId {
-                from: NodeId::Broker(BrokerId(2)),
-                channel: Channel::Main,
-                connection: 1,
-                correlation: self.requests,
-            };
-            let request = Rc::new(request.into());
-            let mut fx = Effects::default();
-            self.broker.handle(self.now, Input::Request { id, client: "b".into(), request }, &mut fx);
-            let answers = fx.into_vec().into_iter().filter_map(|effect| match effect {
-                Effect::Respond { to, response } if to == id => Some((*response).clone()),
-                _ => None,
-            });
-            let answers: Vec<_> = answers.collect();
-            assert_eq!(answers.len(), 1, "one replica commits at once");
-            answers[0].clone()
-        }
-
-        fn read(&mut self, leader_epoch: i32) -> m::read_share_group_state_response::PartitionResult {
-            let partition = read::PartitionData::default().with_partition(0).with_leader_epoch(leader_epoch);
-            let topic =
-                read::ReadStateData::default().with_topic_id(TOPIC.0).with_partitions(vec![partition]);
-            let request =
-                m::ReadShareGroupStateRequest::default().with_group_id("g".into()).with_topics(vec![topic]);
-            match self.ask(request) {
-                Response::ReadShareGroupState(response) => response.results[0].partitions[0].clone(),
-                other => panic!("{other:?}"),
-            }
+    fn read(lab: &mut Lab, partition: i32, leader_epoch: i32) -> PartitionResult {
+        let partition =
+            read::PartitionData::default().with_partition(partition).with_leader_epoch(leader_epoch);
+        let topic = read::ReadStateData::default().with_topic_id(TOPIC.0).with_partitions(vec![partition]);
+        let request =
+            m::ReadShareGroupStateRequest::default().with_group_id(GROUP.into()).with_topics(vec![topic]);
+        match lab.ask(request) {
+            Response::ReadShareGroupState(response) => response.results[0].partitions[0].clone(),
+            other => panic!("{other:?}"),
         }
     }
 
-    fn initialize() -> m::InitializeShareGroupStateRequest {
-        let partition = initialize::PartitionData::default().with_partition(0).with_start_offset(-1);
-        let topic = initialize::InitializeStateData::default()
-            .with_topic_id(TOPIC.0)
-            .with_partitions(vec![partition]);
-        m::InitializeShareGroupStateRequest::default().with_group_id("g".into()).with_topics(vec![topic])
-    }
-
-    fn write(leader_epoch: i32) -> WriteShareGroupStateRequest {
+    fn write(lab: &mut Lab, leader_epoch: i32) -> ErrorCode {
         let batch = WriteStateBatch { first_offset: 3, last_offset: 4, delivery_state: 0, delivery_count: 1 };
         let partition = WritePartition {
             partition: 0,
@@ -351,11 +251,7 @@ mod tests {
             state_batches: vec![batch],
         };
         let topics = vec![WriteTopic { topic_id: TOPIC.0, partitions: vec![partition] }];
-        WriteShareGroupStateRequest { group_id: "g".into(), topics }
-    }
-
-    fn write_error(response: &Response) -> ErrorCode {
-        match response {
+        match lab.ask(WriteShareGroupStateRequest { group_id: GROUP.into(), topics }) {
             Response::WriteShareGroupState(response) => {
                 ErrorCode::from_code(response.0.results[0].partitions[0].error_code)
             }
@@ -365,27 +261,20 @@ mod tests {
 
     #[test]
     fn a_broker_keeps_states_and_finds_them_again_when_it_restarts_r_share_3() {
-        let mut lab = Lab::start(Disk::default());
-        lab.lead(0);
-        assert_eq!(lab.read(1).error_code, ErrorCode::InvalidRequest.code());
-        lab.ask(initialize());
-        assert_eq!(lab.read(1).start_offset, -1);
-        let response = lab.ask(write(1));
-        assert_eq!(write_error(&response), ErrorCode::None);
-
-        let mut lab = Lab::start(lab.broker.into_disk());
-        lab.lead(1);
-        let state = lab.read(2);
+        let mut lab = Lab::new(&[]);
+        assert_eq!(read(&mut lab, 1, 1).error_code, ErrorCode::InvalidRequest.code(), "it has not begun");
+        assert_eq!(read(&mut lab, 0, 1).start_offset, -1);
+        assert_eq!(write(&mut lab, 1), ErrorCode::None);
+        lab.restart();
+        let state = read(&mut lab, 0, 2);
         assert_eq!((state.start_offset, state.state_batches.len()), (3, 1));
-        let response = lab.ask(write(1));
-        assert_eq!(write_error(&response), ErrorCode::FencedLeaderEpoch, "another leads");
+        assert_eq!(write(&mut lab, 1), ErrorCode::FencedLeaderEpoch, "another leads");
     }
 
     #[test]
     fn the_coordinator_is_the_leader_of_the_keys_partition_r_share_3() {
-        let mut lab = Lab::start(Disk::default());
-        lab.lead(0);
-        let key = ShareKey { group: "g".into(), topic_id: TOPIC, partition: 0 }.to_string();
+        let mut lab = Lab::new(&[]);
+        let key = ShareKey { group: GROUP.into(), topic_id: TOPIC, partition: 0 }.to_string();
         let request = |key: String| {
             m::FindCoordinatorRequest::default().with_key_type(2).with_coordinator_keys(vec![key.into()])
         };

@@ -74,4 +74,4 @@ impl Broker {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

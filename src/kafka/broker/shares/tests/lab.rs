@@ -122,6 +122,17 @@ impl Lab {
         }
     }
 
+    /// The process ends and starts again with what is on its disk.
+    pub fn restart(&mut self) {
+        let before = std::mem::replace(&mut self.broker, broker(Disk::default()));
+        self.broker = broker(before.into_disk());
+        self.coming.clear();
+        self.timers.clear();
+        self.epoch += 1;
+        self.publish();
+        self.run_for(100);
+    }
+
     /// Another broker coordinates the states, or this one does again. Nothing reaches the other.
     pub fn move_states(&mut self, to: BrokerId) {
         self.state_leader = to;
@@ -286,7 +297,7 @@ impl Lab {
     }
 }
 
-pub fn broker(disk: Disk) -> Broker {
+fn broker(disk: Disk) -> Broker {
     Broker::new(BrokerSetup {
         id: ME,
         rack: None,

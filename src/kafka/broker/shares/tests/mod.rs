@@ -1,4 +1,4 @@
-mod lab;
+pub mod lab;
 mod member;
 mod recorded;
 
