@@ -66,9 +66,9 @@ impl History {
 
     /// After a loss: takes over what the leader's log has from here on below its high watermark; or what is wrong with it. Of
     /// a compacted log the thinned-out part is taken as it is.
-    pub fn resume(&mut self, log: &Log) -> Verdict {
+    pub fn resume(&mut self, log: &Log, forgotten_before_ms: i64) -> Verdict {
         self.is_thinned_out = self.is_compacted();
-        let verdict = self.extend(log, log.high_watermark());
+        let verdict = self.extend(log, log.high_watermark(), forgotten_before_ms);
         self.is_thinned_out = false;
         verdict
     }
@@ -137,8 +137,9 @@ impl History {
         self.batches.partition_point(|batch| batch.mark.next_offset <= offset)
     }
 
-    /// Takes over what a leader's log has below `high_watermark`; or what is wrong with it.
-    pub fn extend(&mut self, log: &Log, high_watermark: Offset) -> Verdict {
+    /// Takes over what a leader's log has below `high_watermark`; or what is wrong with it. The leader has forgotten producers
+    /// that wrote nothing since `forgotten_before_ms`, in milliseconds since 1970.
+    pub fn extend(&mut self, log: &Log, high_watermark: Offset, forgotten_before_ms: i64) -> Verdict {
         if high_watermark <= self.end {
             return Ok(());
         }
@@ -158,7 +159,7 @@ impl History {
             if base != self.end && self.records.is_none() && base > log.log_start_offset() {
                 return Err(Check::LogGaps.broken(format!("offsets {} to {base} are in no batch", self.end)));
             }
-            self.follow_sequence(batch, log)?;
+            self.follow_sequence(batch, log, forgotten_before_ms)?;
             self.batches.push(Committed { mark: Mark::of(batch), body: body_of(batch) });
             self.end = batch.next_offset();
             let is_known = !self.is_written_twice(batch.leader_epoch(), base);
@@ -170,8 +171,10 @@ impl History {
     }
 
     /// R-PROD-24 to 26: the sequence numbers of a producer's epoch follow each other, so nothing stands twice. A leader that
-    /// began with an empty disk knows only the producers whose batches retention had left to fetch (R-PROD-27).
-    fn follow_sequence(&mut self, batch: &Batch, log: &Log) -> Verdict {
+    /// began with an empty disk knows only the producers whose batches retention had left to fetch (R-PROD-27), and none for
+    /// longer than producer.id.expiration.ms (R-PROD-28): whom it does not know may begin with any sequence number
+    /// (`ProducerAppendInfo.checkSequence`).
+    fn follow_sequence(&mut self, batch: &Batch, log: &Log, forgotten_before_ms: i64) -> Verdict {
         let (producer, epoch, base) = (batch.producer_id(), batch.producer_epoch(), batch.base_sequence());
         if !has_sequence(batch) {
             return Ok(());
@@ -189,7 +192,9 @@ impl History {
         let is_known = || {
             let earlier = log.batches_from(log.log_start_offset());
             let mut earlier = earlier.take_while(|other| other.base_offset() < batch.base_offset());
-            earlier.any(|other| other.producer_id() == producer)
+            earlier.any(|other| {
+                other.producer_id() == producer && other.max_timestamp_ms() > forgotten_before_ms
+            })
         };
         if base == expected || self.is_thinned_out || !is_known() {
             return Ok(());
@@ -353,7 +358,7 @@ mod tests {
 
     fn history(log: &Log, compacted: bool) -> History {
         let mut history = History::new(compacted);
-        history.extend(log, log.high_watermark()).expect("a sound log");
+        history.extend(log, log.high_watermark(), i64::MIN).expect("a sound log");
         history
     }
 
@@ -374,11 +379,33 @@ mod tests {
             assert_eq!(history.compare(&shorter, Offset::ZERO, Offset(2)), Ok(1), "the rest is not known");
             let changed = history.compare(&log(&[(b"w", 1)]), Offset::ZERO, Offset(1));
             assert_eq!(changed.map_err(|broken| broken.check), Err(Check::Committed));
-            history.resume(&other).expect("a sound log");
+            history.resume(&other, i64::MIN).expect("a sound log");
             assert_eq!(history.end(), Offset(4));
             let lacks = history.compare(&shorter, Offset::ZERO, Offset(2));
             assert_eq!(lacks.map_err(|broken| broken.check), Err(Check::Committed));
         }
+    }
+
+    #[test]
+    fn whom_a_leader_has_forgotten_may_begin_with_any_sequence_number_r_prod_28() {
+        const LATER_MS: i64 = 70_000;
+        let mut log = Log::new();
+        let mut write = |sequence, timestamp_ms| {
+            let mut batch = BatchBuilder::new();
+            batch.append(&NewRecord { timestamp_ms, value: Some(b"a"), ..NewRecord::default() });
+            let bytes = batch.finish(Some((ProducerId(7), ProducerEpoch(0), sequence))).into_bytes();
+            let config = LogConfig::default();
+            log.append_as_leader(Time::ZERO, bytes, LeaderEpoch(1), Origin::Client, &config).expect("sound");
+            log.remove_expired_producers(Time::ZERO, i64::MIN);
+        };
+        write(0, 1_000);
+        write(16, LATER_MS);
+        let found = |forgotten_before_ms| {
+            let verdict = History::new(false).extend(&log, log.log_end_offset(), forgotten_before_ms);
+            verdict.map_err(|broken| broken.check)
+        };
+        assert_eq!(found(LATER_MS - 86_400_000), Err(Check::Sequences));
+        assert_eq!(found(LATER_MS - 60_000), Ok(()));
     }
 
     #[test]
@@ -390,7 +417,7 @@ mod tests {
         for compacted in [false, true] {
             let mut history = History::new(compacted);
             history.note_led_twice(LeaderEpoch(1), Offset(1));
-            history.resume(&whole).expect("a sound log");
+            history.resume(&whole, i64::MIN).expect("a sound log");
             let compare = |log: &Log| {
                 let compared = history.compare(log, Offset::ZERO, Offset(5));
                 compared.map_err(|broken| broken.check)

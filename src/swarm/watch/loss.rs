@@ -89,7 +89,8 @@ impl Watch {
             return Ok(());
         }
         let Some(leader) = sight::replica(world, registration.leader, tp) else { return Ok(()) };
-        watch.history.resume(&leader.log).map_err(|broken| broken.at(tp))?;
+        let forgotten_before_ms = sight::forgotten_before_ms(world, registration.leader, leader);
+        watch.history.resume(&leader.log, forgotten_before_ms).map_err(|broken| broken.at(tp))?;
         watch.is_torn = false;
         watch.since = world.now();
         watch.since_epoch = registration.leader_epoch;

@@ -112,7 +112,8 @@ impl PartitionWatch {
         let registered = metadata.image.partition(&partition.tp);
         let leader = registered.map_or(BrokerId::NONE, |registration| registration.leader);
         let start = sight::leaders_start(world, leader, &partition.tp);
-        Ok(compared + self.check_committed(broker, partition, start)?)
+        let forgotten_before_ms = sight::forgotten_before_ms(world, broker, partition);
+        Ok(compared + self.check_committed(broker, partition, start, forgotten_before_ms)?)
     }
 
     /// R-REPL-2: who leads, leads alone in its epoch, and the controller has said so.
@@ -137,6 +138,7 @@ impl PartitionWatch {
         broker: BrokerId,
         partition: &Partition,
         leaders_start: Offset,
+        forgotten_before_ms: i64,
     ) -> Result<u64, Broken> {
         if self.is_behind(partition.leader_epoch) {
             return Ok(0);
@@ -144,7 +146,7 @@ impl PartitionWatch {
         let log = &partition.log;
         let to = log.high_watermark();
         if partition.is_leader() && !self.is_torn {
-            self.history.extend(log, to)?;
+            self.history.extend(log, to, forgotten_before_ms)?;
         }
         let end = self.history.end();
         // A crash soon after a log was cut back behind its start: the checkpointed start is beyond its end, and

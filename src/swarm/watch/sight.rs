@@ -41,6 +41,13 @@ pub fn leaders_start(world: &World, leader: BrokerId, tp: &TopicPartition) -> Of
     replica(world, leader, tp).map_or(Offset::ZERO, |leader| leader.log.log_start_offset())
 }
 
+/// A broker has forgotten the producers of a replica that wrote nothing since then by its clock (R-PROD-28). In milliseconds
+/// since 1970.
+pub fn forgotten_before_ms(world: &World, broker: BrokerId, partition: &Partition) -> i64 {
+    let ahead_ms = world.process(NodeId::Broker(broker)).map_or(0, |process| process.clock_ahead_ms);
+    world.now().wall_ms() + ahead_ms - partition.config.log.producer_id_expiration_ms
+}
+
 /// Every replica in a process, with its broker.
 pub fn replicas(world: &World) -> impl Iterator<Item = (BrokerId, &Partition)> {
     let brokers = world.processes().filter_map(|(node, _)| match node {
