@@ -17,6 +17,7 @@ use crate::client::metadata::Metadata;
 use crate::kafka::effects::Effects;
 use crate::kafka::group::assignor::{Subscription, TopicShape};
 use crate::kafka::group::consumer_protocol::{self, ConsumerAssignment, ConsumerSubscription};
+use crate::kafka::group::java_map;
 use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
@@ -128,7 +129,7 @@ impl Consumer {
     }
 }
 
-/// What the members said; who said nothing that can be read subscribes to nothing.
+/// What the members said, in the order in which Java walks a map of them (R-ASG-5); who said nothing that can be read subscribes to nothing.
 fn subscriptions_of(answer: &JoinGroupResponse) -> Vec<Subscription> {
     let mut last: Rc<[Topic]> = Rc::default();
     let mut share = |topics: Vec<Topic>| {
@@ -153,5 +154,5 @@ fn subscriptions_of(answer: &JoinGroupResponse) -> Vec<Subscription> {
             user_data: said.user_data,
         }
     });
-    members.collect()
+    java_map::in_order(members.collect(), |subscription| subscription.member.as_str())
 }

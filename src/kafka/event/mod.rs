@@ -517,21 +517,19 @@ pub enum Event {
         group: GroupId,
         error: ErrorCode,
     },
+    /// With what the member keeps meanwhile, nothing if it is an eager one, and why it says it joins (KIP-800).
     JoinSent {
         client: ClientName,
         group: GroupId,
-        /// What the member keeps while it joins: nothing if it is an eager one.
         owned: Vec<TopicPartition>,
-        /// What it tells the coordinator (KIP-800).
         reason: Rc<str>,
     },
+    /// All that the member owns now, and in the same order what it did not own before (onPartitionsAssigned).
     PartitionsAssigned {
         client: ClientName,
         group: GroupId,
         generation: Generation,
-        /// All that the member owns now.
         partitions: Vec<TopicPartition>,
-        /// Those among them that it did not own before (onPartitionsAssigned), in the same order.
         added: Vec<TopicPartition>,
     },
     PartitionsRevoked {
@@ -581,14 +579,12 @@ pub enum Event {
         tp: TopicPartition,
         offset: Offset,
     },
-    /// A commit was confirmed to the client.
+    /// A commit that the client sent in this generation, so long ago, was confirmed to it.
     CommitConfirmed {
         client: ClientName,
         offsets: Vec<(TopicPartition, Offset)>,
         automatic: bool,
-        /// In which it was sent.
         generation: Generation,
-        /// Since it was sent.
         latency_ms: i64,
     },
     CommitFailed {

@@ -23,6 +23,13 @@ pub fn slot(hash: i32, slots: u32) -> u32 {
     (hash as u32 ^ hash as u32 >> 16) & (slots - 1)
 }
 
+/// The items in the order in which a map would be walked that was made without a size and got them one by one.
+pub fn in_order<T>(mut items: Vec<T>, key: impl Fn(&T) -> &str) -> Vec<T> {
+    let slots = (1..=items.len()).fold(SLOTS, grown);
+    items.sort_by_key(|item| slot(java_hash(key(item)), slots));
+    items
+}
+
 /// The name with the most votes; of several, the one that a new map of the names has first.
 pub fn most_voted<'a>(votes: impl Iterator<Item = (&'a str, i64)>) -> Option<&'a str> {
     votes.min_by_key(|(name, count)| (Reverse(*count), slot(java_hash(name), SLOTS))).map(|(name, _)| name)
@@ -31,6 +38,19 @@ pub fn most_voted<'a>(votes: impl Iterator<Item = (&'a str, i64)>) -> Option<&'a
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn items_are_walked_by_their_slots_which_grow_with_them() {
+        let names = ["range", "cooperative-sticky", "roundrobin", "sticky"];
+        let walked = in_order(names.to_vec(), |name| name);
+        assert_eq!(walked, ["sticky", "range", "roundrobin", "cooperative-sticky"]);
+        // One letter each: with 13 the map has 32 slots and walks them by their codes modulo 32, not 16.
+        let letters: Vec<String> = ('J'..='V').map(String::from).collect();
+        let walked = in_order(letters, |letter| letter).concat();
+        assert_eq!(walked, "JKLMNOPQRSTUV");
+        let walked = in_order(["P", "O", "Q"].to_vec(), |letter| letter).concat();
+        assert_eq!(walked, "PQO");
+    }
 
     /// R-GRP-16.
     #[test]

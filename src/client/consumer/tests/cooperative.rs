@@ -164,6 +164,33 @@ fn the_leader_plans_with_the_assignor_that_the_coordinator_chose_and_what_member
 }
 
 #[test]
+fn who_is_walked_first_by_java_keeps_the_extra_partition_r_asg_5() {
+    let mut rig = Rig::new(&["poll"], &[COOPERATIVE]);
+    rig.leaders = vec![1; 4];
+    rig.held.extend([ApiKey::JoinGroup, ApiKey::SyncGroup]);
+    rig.start();
+    let pending = rig.pending(ApiKey::JoinGroup);
+    let claim = |owned: &[i32]| {
+        let owned = owned.iter().map(|partition| tp(*partition)).collect();
+        let said = rig.said_to("cooperative-sticky");
+        ConsumerSubscription { owned, generation: Generation(3), ..said }.encode(VERSION)
+    };
+    let members = [("m1", &claim(&[0, 1])), ("m3", &claim(&[])), ("n1", &claim(&[2, 3]))];
+    rig.generation = 4;
+    let answer = rig.joined_as(&rig.join_sent(), &members, "m1");
+    rig.answer(&pending, answer.with_member_id(MemberId::new("m1").to_wire()));
+    let pending = rig.pending(ApiKey::SyncGroup);
+    let Request::SyncGroup(sync) = &*pending.request else { unreachable!() };
+    let plan: Vec<(String, usize)> = sync
+        .assignments
+        .iter()
+        .map(|planned| (planned.member_id.to_string(), assigned_partitions(&planned.assignment).len()))
+        .collect();
+    let expected = [("m1", 1), ("m3", 0), ("n1", 2)].map(|(member, count)| (member.to_owned(), count));
+    assert_eq!(plan, expected, "n1 comes first in the map, m3 waits for what m1 gives up");
+}
+
+#[test]
 fn a_leader_with_a_rack_plans_anew_when_the_racks_of_replicas_change_r_grp_34() {
     let check = |rack: &str, joins: i32| {
         let config =
