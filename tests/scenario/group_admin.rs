@@ -1,6 +1,8 @@
 //! What an administrator does to groups: listing, describing, deleting, forgetting offsets, resetting them.
 
-use glassbroker::kafka::event::{DescribedGroup, Event, GroupPosition, GroupState, OffsetReset, ResetNote};
+use glassbroker::kafka::event::{
+    DescribedGroup, Event, GroupPosition, GroupState, GroupsTold, OffsetReset, ResetNote,
+};
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::types::{BrokerId, ClientName, GroupId, Offset};
 use glassbroker::lab::command::{Written, parse};
@@ -37,7 +39,9 @@ fn reset(c: &mut Cluster, text: &str) -> Vec<String> {
         ResetNote::End => format!("{} {} end", reset.tp, reset.to),
     };
     order(c, text, |event| match event {
-        Event::OffsetsReset { offsets, .. } => Some(offsets.iter().map(one).collect()),
+        Event::GroupsTold { told: GroupsTold::Reset { offsets, .. } } => {
+            Some(offsets.iter().map(one).collect())
+        }
         Event::CommandRefused { message, .. } => panic!("{text}: {message}"),
         _ => None,
     })
@@ -45,7 +49,7 @@ fn reset(c: &mut Cluster, text: &str) -> Vec<String> {
 
 fn listed(c: &mut Cluster) -> Vec<String> {
     order(c, "list groups", |event| match event {
-        Event::GroupsListed { groups } => {
+        Event::GroupsTold { told: GroupsTold::List(groups) } => {
             Some(groups.iter().map(|g| format!("{} {} {}", g.group, g.kind, g.state)).collect())
         }
         _ => None,
@@ -54,7 +58,7 @@ fn listed(c: &mut Cluster) -> Vec<String> {
 
 fn described(c: &mut Cluster, group: &str) -> DescribedGroup {
     order(c, &format!("describe group {group}"), |event| match event {
-        Event::GroupDescribed { described } => Some(described.clone()),
+        Event::GroupsTold { told: GroupsTold::Group(described) } => Some(described.clone()),
         _ => None,
     })
 }
@@ -233,7 +237,7 @@ fn a_partition_without_a_leader_is_not_reset() {
     let mut c = cluster(3).topic("u", 1, 1, &[]);
     let leader: i32 =
         c.registration("u-0").split(' ').next().and_then(|id| id.parse().ok()).expect("a leader");
-    order(&mut c, "list groups", |event| matches!(event, Event::GroupsListed { .. }).then_some(()));
+    order(&mut c, "list groups", |event| matches!(event, Event::GroupsTold { .. }).then_some(()));
     c.kill(leader);
     c.run_ms(15_000);
     let refused = order(&mut c, "plan offsets of group g topic u to latest", refusal);
@@ -280,7 +284,7 @@ fn how_far_a_group_is_behind_is_told_by_leaders_and_coordinator_r_cli_5() {
     let mut c = read_and_left();
     let positions = |c: &mut Cluster| -> Vec<String> {
         order(c, "describe offsets of group g", |event| match event {
-            Event::GroupOffsetsDescribed { positions, .. } => {
+            Event::GroupsTold { told: GroupsTold::Offsets { positions, .. } } => {
                 let one =
                     |p: &GroupPosition| format!("{} {:?} {:?} {:?}", p.tp, p.committed, p.lag(), p.client);
                 Some(positions.iter().map(one).collect())

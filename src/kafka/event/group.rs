@@ -2,6 +2,25 @@
 
 use crate::kafka::types::{BrokerId, GroupEpoch, GroupId, MemberId, Offset, TopicPartition};
 
+/// What an administrator was told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum GroupsTold {
+    /// The groups there are.
+    List(Vec<ListedGroup>),
+    Group(DescribedGroup),
+    /// How far a group is.
+    Offsets {
+        group: GroupId,
+        positions: Vec<GroupPosition>,
+    },
+    /// Where a group is to read from, or would be.
+    Reset {
+        group: GroupId,
+        offsets: Vec<OffsetReset>,
+        executed: bool,
+    },
+}
+
 /// One line of a list of groups.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListedGroup {

@@ -19,7 +19,9 @@ use super::types::{
     NodeId, Offset, PartitionEpoch, ProducerEpoch, ProducerId, Topic, TopicPartition,
 };
 
-pub use group::{DescribedGroup, DescribedMember, GroupPosition, ListedGroup, OffsetReset, ResetNote};
+pub use group::{
+    DescribedGroup, DescribedMember, GroupPosition, GroupsTold, ListedGroup, OffsetReset, ResetNote,
+};
 pub use reason::{
     Act, ChangeReason, ConsumerGroupState, GroupState, LogStartReason, MemberRemoval, PositionSource,
     RebalanceReason, RevokeReason, TruncationReason,
@@ -160,24 +162,9 @@ pub enum Event {
         resource: Resource,
         configs: Vec<(String, String)>,
     },
-    /// What an administrator was told of the groups there are.
-    GroupsListed {
-        groups: Vec<ListedGroup>,
-    },
-    /// What an administrator was told of a group.
-    GroupDescribed {
-        described: DescribedGroup,
-    },
-    /// What an administrator was told of how far a group is.
-    GroupOffsetsDescribed {
-        group: GroupId,
-        positions: Vec<GroupPosition>,
-    },
-    /// Where an administrator lets a group read from, or would.
-    OffsetsReset {
-        group: GroupId,
-        offsets: Vec<OffsetReset>,
-        executed: bool,
+    /// What an administrator was told of groups.
+    GroupsTold {
+        told: GroupsTold,
     },
     /// A dynamic config of one broker, or with `None` the default of all.
     BrokerConfigChanged {

@@ -3,7 +3,7 @@
 use super::group::about;
 use super::{Sentence, Subject, Tone};
 use crate::kafka::event::{
-    DescribedGroup, DescribedMember, Event, GroupPosition, ListedGroup, OffsetReset, ResetNote,
+    DescribedGroup, DescribedMember, Event, GroupPosition, GroupsTold, ListedGroup, OffsetReset, ResetNote,
 };
 use crate::kafka::time::Time;
 use crate::kafka::types::{GroupId, Offset};
@@ -11,8 +11,9 @@ use crate::lab::words::{count, list};
 
 /// What an administrator asked for.
 pub(super) fn tell(time: Time, event: &Event) -> Option<Sentence> {
-    match event {
-        Event::GroupsListed { groups } => {
+    let Event::GroupsTold { told } = event else { return None };
+    Some(match told {
+        GroupsTold::List(groups) => {
             let title = match groups.len() {
                 0 => "there is no group".to_owned(),
                 number => format!("{}:", count(number as i64, "group")),
@@ -20,13 +21,12 @@ pub(super) fn tell(time: Time, event: &Event) -> Option<Sentence> {
             let lines: Vec<String> = groups.iter().map(listed).collect();
             let title = format!("{title} {}", lines.join("; "));
             let sentence = Sentence::new(time, Tone::Info, Subject::Cluster, title.trim_end().to_owned());
-            Some(sentence.detail("Each broker tells of the groups that it coordinates.").rules(&["R-CLI-4"]))
+            sentence.detail("Each broker tells of the groups that it coordinates.").rules(&["R-CLI-4"])
         }
-        Event::GroupDescribed { described } => Some(described_group(time, described)),
-        Event::GroupOffsetsDescribed { group, positions } => Some(positions_of(time, group, positions)),
-        Event::OffsetsReset { group, offsets, executed } => Some(reset(time, group, offsets, *executed)),
-        _ => None,
-    }
+        GroupsTold::Group(described) => described_group(time, described),
+        GroupsTold::Offsets { group, positions } => positions_of(time, group, positions),
+        GroupsTold::Reset { group, offsets, executed } => reset(time, group, offsets, *executed),
+    })
 }
 
 fn listed(group: &ListedGroup) -> String {

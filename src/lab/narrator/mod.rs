@@ -183,10 +183,7 @@ impl Narrator {
             | Event::RevocationAsked { .. }
             | Event::MemberReconciled { .. }
             | Event::OffsetExpired { .. }
-            | Event::GroupsListed { .. }
-            | Event::GroupDescribed { .. }
-            | Event::GroupOffsetsDescribed { .. }
-            | Event::OffsetsReset { .. }
+            | Event::GroupsTold { .. }
             | Event::OffsetDeleted { .. }
             | Event::CommitRefused { .. }
             | Event::CoordinatorFound { .. }

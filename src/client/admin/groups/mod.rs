@@ -14,7 +14,9 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::client::metadata::Metadata;
-use crate::kafka::event::{DescribedGroup, DescribedMember, Event, GroupPosition, ListedGroup, OffsetReset};
+use crate::kafka::event::{
+    DescribedGroup, DescribedMember, Event, GroupPosition, GroupsTold, ListedGroup, OffsetReset,
+};
 use crate::kafka::protocol::{ErrorCode, Request};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, GroupId, Offset, Topic, TopicPartition};
@@ -225,7 +227,7 @@ impl Errand {
             None => {
                 let mut groups: Vec<ListedGroup> = self.listed.values().flatten().cloned().collect();
                 groups.sort();
-                Ok(Next::Done(Some(Box::new(Event::GroupsListed { groups }))))
+                Ok(Next::Done(Some(Box::new(Event::GroupsTold { told: GroupsTold::List(groups) }))))
             }
         }
     }
@@ -233,7 +235,7 @@ impl Errand {
     fn next_describe(&mut self, group: GroupId) -> Result<Next, Next> {
         match &self.described {
             Some(Described::Known(described)) => {
-                let event = Event::GroupDescribed { described: described.clone() };
+                let event = Event::GroupsTold { told: GroupsTold::Group(described.clone()) };
                 Ok(Next::Done(Some(Box::new(event))))
             }
             Some(Described::Unknown) => {
@@ -258,7 +260,7 @@ impl Errand {
             tp,
         };
         let positions = partitions.into_iter().map(position).collect();
-        Ok(Next::Done(Some(Box::new(Event::GroupOffsetsDescribed { group, positions }))))
+        Ok(Next::Done(Some(Box::new(Event::GroupsTold { told: GroupsTold::Offsets { group, positions } }))))
     }
 
     /// What a member reads or the group has committed, as far as that is known.
@@ -336,7 +338,9 @@ impl Errand {
             return Ok(self.ask(To::Coordinator(group.clone()), request::commit(group, &offsets)));
         }
         let (group, executed) = (group.clone(), *executes);
-        Ok(Next::Done(Some(Box::new(Event::OffsetsReset { group, offsets, executed }))))
+        Ok(Next::Done(Some(Box::new(Event::GroupsTold {
+            told: GroupsTold::Reset { group, offsets, executed },
+        }))))
     }
 
     fn plan(&mut self, group: &GroupId, goal: &Goal, metadata: &Metadata) -> Result<Vec<OffsetReset>, Next> {

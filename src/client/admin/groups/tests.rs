@@ -56,7 +56,9 @@ fn a_group_is_taken_for_one_of_the_newer_protocol_first() {
     assert_eq!(asked(errand.next(&metadata)), (coordinator(), ApiKey::DescribeGroups));
     assert_eq!(errand.hear(COORDINATOR, &classic(ErrorCode::None, "Stable")), Heard::Taken);
     let Next::Done(Some(event)) = errand.next(&metadata) else { panic!("it is done") };
-    assert!(matches!(*event, Event::GroupDescribed { described } if described.epochs.is_none()));
+    assert!(
+        matches!(*event, Event::GroupsTold { told: GroupsTold::Group(described) } if described.epochs.is_none())
+    );
 }
 
 #[test]

@@ -297,21 +297,26 @@ fn what_an_administrator_asked_for_is_told() {
         owned,
         target: None,
     };
-    let described = |state: &str, protocol: &str, members| Event::GroupDescribed {
-        described: DescribedGroup {
+    let described = |state: &str, protocol: &str, members| Event::GroupsTold {
+        told: GroupsTold::Group(DescribedGroup {
             group: billing(),
             coordinator: BrokerId(2),
             state: state.to_owned(),
             protocol: protocol.to_owned(),
             epochs: None,
             members,
-        },
+        }),
     };
     let members = vec![member("a", None, vec![tp(0), tp(1)]), member("b", Some("till"), vec![])];
     check(
         &[
-            (0, Event::GroupsListed { groups: vec![] }),
-            (1, Event::GroupsListed { groups: vec![listed("billing", "consumer"), listed("offsets", "")] }),
+            (0, Event::GroupsTold { told: GroupsTold::List(vec![]) }),
+            (
+                1,
+                Event::GroupsTold {
+                    told: GroupsTold::List(vec![listed("billing", "consumer"), listed("offsets", "")]),
+                },
+            ),
             (2, described("Empty", "", vec![])),
             (3, described("Stable", "range", members)),
         ],
@@ -348,7 +353,7 @@ fn a_group_of_the_newer_protocol_is_described_with_its_epochs() {
         members: vec![member("a", vec![tp(0)], vec![tp(0)]), member("b", vec![tp(1)], vec![tp(1), tp(2)])],
     };
     check(
-        &[(0, Event::GroupDescribed { described })],
+        &[(0, Event::GroupsTold { told: GroupsTold::Group(described) })],
         expect![[r#"
         00:00.000  billing: Reconciling with uniform, 2 members, coordinated by broker 1 (R-CLI-6, R-CLI-7)
             Info: The group is in epoch 5, its target assignment of epoch 4. a at /127.0.0.1 is a and owns orders-0 in epoch 4; b at /127.0.0.1 is b and owns orders-1 in epoch 4, while its target is orders-1, orders-2.
@@ -370,7 +375,8 @@ fn how_far_a_group_is_is_told_of_each_partition_r_cli_5() {
         at(1, None, Some(9), Some("a")),
         at(2, Some(7), None, None),
     ];
-    let described = |positions| Event::GroupOffsetsDescribed { group: billing(), positions };
+    let described =
+        |positions| Event::GroupsTold { told: GroupsTold::Offsets { group: billing(), positions } };
     check(
         &[(0, described(positions)), (1, described(vec![]))],
         expect![[r#"
@@ -391,7 +397,9 @@ fn a_reset_is_told_with_what_is_not_as_it_was_asked_for() {
         one(1, 9, ResetNote::Clamped(Offset(12))),
         one(2, 7, ResetNote::End),
     ];
-    let reset = |offsets, executed| Event::OffsetsReset { group: billing(), offsets, executed };
+    let reset = |offsets, executed| Event::GroupsTold {
+        told: GroupsTold::Reset { group: billing(), offsets, executed },
+    };
     check(
         &[(0, reset(offsets.clone(), false)), (1, reset(offsets, true)), (2, reset(vec![], true))],
         expect![[r#"
