@@ -21,3 +21,5 @@ mod rebalance;
 #[cfg(feature = "native")]
 #[path = "group/scripts.rs"]
 mod scripts;
+#[path = "group/share.rs"]
+mod share;

@@ -31,7 +31,7 @@ where
 }
 
 /// Each group as `id protocol-type state type`.
-fn list(cluster: &mut Cluster, states: &[&str], types: &[&str]) -> Result<Vec<String>, ErrorCode> {
+pub fn list(cluster: &mut Cluster, states: &[&str], types: &[&str]) -> Result<Vec<String>, ErrorCode> {
     let names = |names: &[&str]| names.iter().map(|name| StrBytes::from_string(name.to_string())).collect();
     let request =
         m::ListGroupsRequest::default().with_states_filter(names(states)).with_types_filter(names(types));
@@ -71,7 +71,7 @@ fn delete(cluster: &mut Cluster, groups: &[&str]) -> Option<Vec<(String, ErrorCo
 }
 
 /// The error as a whole, and that of each partition.
-fn delete_offsets(
+pub fn delete_offsets(
     cluster: &mut Cluster,
     group: &str,
     topics: &[(&str, i32)],

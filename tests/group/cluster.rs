@@ -7,7 +7,7 @@ use glassbroker::kafka::controller::image::ClusterImage;
 use glassbroker::kafka::effects::{Channel, Effect, RequestId};
 use glassbroker::kafka::event::Event;
 use glassbroker::kafka::group::{
-    At, ClassicGroup, GroupConfig, GroupCoordinator, GroupEffects, GroupTimer, LogRecord,
+    At, ClassicGroup, GroupConfig, GroupCoordinator, GroupEffects, GroupTimer, LogRecord, StateAsk,
 };
 use glassbroker::kafka::protocol::metadata_records::{MetadataRecord, PartitionRecord};
 use glassbroker::kafka::protocol::{ErrorCode, Request, Response, strict};
@@ -35,6 +35,8 @@ pub struct Cluster {
     pub timers: BTreeMap<GroupTimer, Time>,
     pub events: Vec<Event>,
     pub coordinator: GroupCoordinator,
+    /// What the share coordinators are asked, and have not answered.
+    pub asks: Vec<StateAsk>,
     config: GroupConfig,
     answers: BTreeMap<i32, Rc<Response>>,
     requests: i32,
@@ -78,6 +80,7 @@ impl Cluster {
             records: Vec::new(),
             timers: BTreeMap::new(),
             events: Vec::new(),
+            asks: Vec::new(),
             coordinator: GroupCoordinator::new(BrokerId(1), config.clone(), Random::stream(1, "members")),
             config,
             answers: BTreeMap::new(),
@@ -124,6 +127,17 @@ impl Cluster {
     pub fn resign(&mut self) {
         let partition = self.partition();
         self.step(|coordinator, at, fx| coordinator.on_resigned(at, partition, fx));
+    }
+
+    /// The share coordinators answer.
+    pub fn answer_ask(&mut self, ask: &StateAsk, error: ErrorCode) {
+        self.step(|coordinator, at, fx| coordinator.on_states(at, ask, error, fx));
+    }
+
+    pub fn delete_topic(&mut self, id: TopicId, name: &str) {
+        self.image.replay(&MetadataRecord::RemoveTopic { id });
+        let deleted = BTreeMap::from([(id, Topic::new(name))]);
+        self.step(|coordinator, at, fx| coordinator.on_topics_deleted(at, &deleted, fx));
     }
 
     /// The high watermark reaches the log's end.
@@ -196,6 +210,7 @@ impl Cluster {
                 other => panic!("a coordinator does not {other:?}"),
             }
         }
+        self.asks.extend(fx.states);
         for append in fx.appends {
             let (partition, token) = (append.partition, append.token);
             if let Log::Refuses(error) = self.log {

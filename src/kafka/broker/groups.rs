@@ -10,9 +10,9 @@ use super::admin::OFFSETS_TOPIC;
 use super::process::Broker;
 use super::timer::BrokerTimer;
 use crate::kafka::effects::{Effects, RequestId};
-use crate::kafka::group::{At, GroupEffects, GroupTimer, LogRecord};
-use crate::kafka::protocol::Request;
+use crate::kafka::group::{At, GroupEffects, GroupTimer, LogRecord, StateAsk};
 use crate::kafka::protocol::coordinator_records::CoordinatorRecord;
+use crate::kafka::protocol::{ErrorCode, Request};
 use crate::kafka::record::{BatchBuilder, NewRecord};
 use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, LeaderEpoch, Offset, Topic, TopicId, TopicPartition};
@@ -166,6 +166,24 @@ impl Broker {
             }
             self.carry_out(now, follow_up, fx);
         }
+        if !group_fx.states.is_empty() {
+            group_fx.states.into_iter().for_each(|ask| self.persister.ask(now, ask));
+            // The answer to the request does not wait for it.
+            fx.set_timer(BrokerTimer::Persist, now);
+        }
+    }
+
+    /// The share coordinators have done what the group coordinator asked of them, or could not.
+    pub(super) fn on_states(
+        &mut self,
+        now: Time,
+        ask: &StateAsk,
+        error: ErrorCode,
+        fx: &mut Effects<BrokerTimer>,
+    ) {
+        let mut group_fx = GroupEffects::default();
+        self.groups.on_states(At { now, image: &self.image }, ask, error, &mut group_fx);
+        self.carry_out(now, group_fx, fx);
     }
 }
 

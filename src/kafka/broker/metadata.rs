@@ -9,7 +9,7 @@ use super::process::Broker;
 use super::timer::BrokerTimer;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Channel, Effects, Peer};
-use crate::kafka::group::ConsumerGroupConfig;
+use crate::kafka::group::{ConsumerGroupConfig, ShareGroupConfig};
 use crate::kafka::protocol::metadata_records::{ConfigResource, MetadataRecord};
 use crate::kafka::raft::Next;
 use crate::kafka::replication::Partition;
@@ -189,7 +189,9 @@ impl Broker {
         if config != *self.config {
             self.config = Rc::new(config);
             self.replicas.reconfigure(self.config.clone(), &self.image);
-            self.groups.reconfigure(ConsumerGroupConfig::of_broker(&self.config));
+            let (consumer, share) =
+                (ConsumerGroupConfig::of_broker(&self.config), ShareGroupConfig::of_broker(&self.config));
+            self.groups.reconfigure(consumer, share);
         }
     }
 

@@ -1,4 +1,5 @@
-//! What the leaders of share partitions read and write at the share coordinators (`PersisterStateManager`).
+//! What the leaders of share partitions read and write at the share coordinators, and which states the group coordinator
+//! lets begin and end there (`DefaultStatePersister`, `PersisterStateManager`).
 //!
 //! **Invariant:** each operation has one outcome; it is tried again until its coordinator takes it or it was tried often
 //! enough.
@@ -6,11 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use kafka_protocol::messages as m;
-use kafka_protocol::messages::read_share_group_state_request as read;
+use kafka_protocol::messages::{
+    delete_share_group_state_request as delete, initialize_share_group_state_request as initialize,
+    read_share_group_state_request as read,
+};
 
 use super::process::{Broker, Purpose};
 use super::timer::BrokerTimer;
 use crate::kafka::effects::{Channel, Effects, Peer};
+use crate::kafka::group::{StateAsk, StateWork};
 use crate::kafka::protocol::share::{
     WritePartition, WriteShareGroupStateRequest, WriteStateBatch, WriteTopic,
 };
@@ -27,10 +32,39 @@ const BACKOFF_MS: i64 = 1000;
 const BACKOFF_MAX_MS: i64 = 30_000;
 const MAX_ATTEMPTS: u32 = 5;
 
+/// One share partition's part of what was asked for.
+#[derive(Clone, Debug)]
+enum Job {
+    OfLeader(Persist),
+    /// Of the ask that has this number.
+    OfGroup {
+        ask: u64,
+        key: ShareKey,
+        work: StateWork,
+    },
+}
+
+/// What goes together in one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum JobKind {
+    Read,
+    Write,
+    Begin,
+    Delete,
+}
+
+/// An ask of the group coordinator with how many of its states are not answered, and the first error.
+#[derive(Clone, Debug)]
+struct OpenAsk {
+    ask: StateAsk,
+    left: usize,
+    error: ErrorCode,
+}
+
 /// An operation with how often it was tried, and from when on it may be tried again.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
-    persist: Persist,
+    job: Job,
     attempts: u32,
     not_before: Time,
 }
@@ -39,42 +73,82 @@ pub(super) struct Operation {
 pub struct Persister {
     /// Oldest first.
     waiting: VecDeque<Operation>,
+    asks: BTreeMap<u64, OpenAsk>,
+    next_ask: u64,
 }
 
 /// What came of an operation.
 pub(super) enum Outcome {
     Read { key: ShareKey, instance: Instance, result: Result<Persisted, ErrorCode> },
     Written { key: ShareKey, write: (Instance, WriteId), result: Result<(), ErrorCode> },
+    Asked { ask: u64, result: Result<(), ErrorCode> },
 }
 
 impl Operation {
     fn key(&self) -> &ShareKey {
-        match &self.persist {
-            Persist::Read { key, .. } | Persist::Write { key, .. } => key,
+        match &self.job {
+            Job::OfLeader(Persist::Read { key, .. } | Persist::Write { key, .. })
+            | Job::OfGroup { key, .. } => key,
         }
     }
 
-    fn is_read(&self) -> bool {
-        matches!(self.persist, Persist::Read { .. })
+    fn kind(&self) -> JobKind {
+        match &self.job {
+            Job::OfLeader(Persist::Read { .. }) => JobKind::Read,
+            Job::OfLeader(Persist::Write { .. }) => JobKind::Write,
+            Job::OfGroup { work: StateWork::Begin { .. }, .. } => JobKind::Begin,
+            Job::OfGroup { work: StateWork::Delete { .. }, .. } => JobKind::Delete,
+        }
     }
 
     fn failed(self, error: ErrorCode) -> Outcome {
-        match self.persist {
-            Persist::Read { key, instance, .. } => Outcome::Read { key, instance, result: Err(error) },
-            Persist::Write { key, instance, write } => {
+        match self.job {
+            Job::OfLeader(Persist::Read { key, instance, .. }) => {
+                Outcome::Read { key, instance, result: Err(error) }
+            }
+            Job::OfLeader(Persist::Write { key, instance, write }) => {
                 Outcome::Written { key, write: (instance, write.id), result: Err(error) }
             }
+            Job::OfGroup { ask, .. } => Outcome::Asked { ask, result: Err(error) },
         }
     }
 }
 
 impl Persister {
     pub(super) fn submit(&mut self, now: Time, persist: Vec<Persist>) {
-        self.waiting.extend(persist.into_iter().map(|persist| Operation {
-            persist,
-            attempts: 0,
-            not_before: now,
-        }));
+        self.enqueue(now, persist.into_iter().map(Job::OfLeader));
+    }
+
+    /// What the group coordinator wants of the states of one group.
+    pub(super) fn ask(&mut self, now: Time, ask: StateAsk) {
+        let number = self.next_ask;
+        self.next_ask += 1;
+        let (left, error, work) = (ask.states.len(), ErrorCode::None, ask.work);
+        let keys = ask.states.iter().map(|(topic_id, partition)| ShareKey {
+            group: ask.group.clone(),
+            topic_id: *topic_id,
+            partition: *partition,
+        });
+        let jobs: Vec<Job> = keys.map(|key| Job::OfGroup { ask: number, key, work }).collect();
+        self.enqueue(now, jobs);
+        self.asks.insert(number, OpenAsk { ask, left, error });
+    }
+
+    fn enqueue(&mut self, now: Time, jobs: impl IntoIterator<Item = Job>) {
+        let jobs = jobs.into_iter();
+        self.waiting.extend(jobs.map(|job| Operation { job, attempts: 0, not_before: now }));
+    }
+
+    /// One state is done; the last one gives the ask back with the first error.
+    fn answered(&mut self, number: u64, result: Result<(), ErrorCode>) -> Option<(StateAsk, ErrorCode)> {
+        let open = self.asks.get_mut(&number)?;
+        open.left -= 1;
+        if let (Err(error), ErrorCode::None) = (result, open.error) {
+            open.error = error;
+        }
+        let is_done = open.left == 0;
+        let done = if is_done { self.asks.remove(&number) } else { None };
+        done.map(|open| (open.ask, open.error))
     }
 
     /// It did not succeed: it waits longer each time, or has been tried often enough.
@@ -105,7 +179,7 @@ impl Persister {
                 && coordinators.get(operation.key()) == Some(&broker)
                 && !passed.contains(operation.key())
                 && taken.iter().all(|other| {
-                    other.is_read() == operation.is_read()
+                    other.kind() == operation.kind()
                         && other.key().group == operation.key().group
                         && other.key() != operation.key()
                 });
@@ -209,14 +283,19 @@ impl Broker {
 
     fn persisted(&mut self, now: Time, outcomes: Vec<Outcome>, fx: &mut Effects<BrokerTimer>) {
         for outcome in outcomes {
-            self.at_shares(now, fx, |shares, ground, part| match outcome {
-                Outcome::Read { key, instance, result } => {
+            match outcome {
+                Outcome::Read { key, instance, result } => self.at_shares(now, fx, |shares, ground, part| {
                     shares.on_read(&key, instance, result, ground, part)
-                }
-                Outcome::Written { key, write, result } => {
+                }),
+                Outcome::Written { key, write, result } => self.at_shares(now, fx, |shares, ground, part| {
                     shares.on_written(&key, write, result, ground, part)
+                }),
+                Outcome::Asked { ask, result } => {
+                    if let Some((ask, error)) = self.persister.answered(ask, result) {
+                        self.on_states(now, &ask, error, fx);
+                    }
                 }
-            });
+            }
         }
     }
 }
@@ -232,29 +311,50 @@ fn is_retriable(error: ErrorCode) -> bool {
 }
 
 fn request_of(operations: &[Operation]) -> Option<Request> {
-    let group = operations.first()?.key().group.clone();
+    let first = operations.first()?;
+    let group = first.key().group.clone();
     let mut reads: Vec<read::ReadStateData> = Vec::new();
     let mut writes: Vec<WriteTopic> = Vec::new();
+    let mut begun: Vec<initialize::InitializeStateData> = Vec::new();
+    let mut deleted: Vec<delete::DeleteStateData> = Vec::new();
     for operation in operations {
-        match &operation.persist {
-            Persist::Read { key, leader_epoch, .. } => {
+        match &operation.job {
+            Job::OfLeader(Persist::Read { key, leader_epoch, .. }) => {
                 let partition = read::PartitionData::default()
                     .with_partition(key.partition)
                     .with_leader_epoch(leader_epoch.0);
                 let topic = read::ReadStateData::default().with_topic_id(key.topic_id.0);
                 reads.push(topic.with_partitions(vec![partition]));
             }
-            Persist::Write { key, write, .. } => {
+            Job::OfLeader(Persist::Write { key, write, .. }) => {
                 let partitions = vec![write_partition(key, write)];
                 writes.push(WriteTopic { topic_id: key.topic_id.0, partitions });
             }
+            Job::OfGroup { key, work: StateWork::Begin { epoch }, .. } => {
+                let partition = initialize::PartitionData::default()
+                    .with_partition(key.partition)
+                    .with_state_epoch(epoch.0)
+                    .with_start_offset(Offset::UNKNOWN.0);
+                let topic = initialize::InitializeStateData::default().with_topic_id(key.topic_id.0);
+                begun.push(topic.with_partitions(vec![partition]));
+            }
+            Job::OfGroup { key, work: StateWork::Delete { .. }, .. } => {
+                let partition = delete::PartitionData::default().with_partition(key.partition);
+                let topic = delete::DeleteStateData::default().with_topic_id(key.topic_id.0);
+                deleted.push(topic.with_partitions(vec![partition]));
+            }
         }
     }
-    Some(match reads.is_empty() {
-        false => {
-            m::ReadShareGroupStateRequest::default().with_group_id(group.to_wire()).with_topics(reads).into()
+    let id = group.to_wire();
+    Some(match first.kind() {
+        JobKind::Read => m::ReadShareGroupStateRequest::default().with_group_id(id).with_topics(reads).into(),
+        JobKind::Write => WriteShareGroupStateRequest { group_id: group.to_string(), topics: writes }.into(),
+        JobKind::Begin => {
+            m::InitializeShareGroupStateRequest::default().with_group_id(id).with_topics(begun).into()
         }
-        true => WriteShareGroupStateRequest { group_id: group.to_string(), topics: writes }.into(),
+        JobKind::Delete => {
+            m::DeleteShareGroupStateRequest::default().with_group_id(id).with_topics(deleted).into()
+        }
     })
 }
 
@@ -279,8 +379,8 @@ fn write_partition(key: &ShareKey, write: &StateWrite) -> WritePartition {
 fn outcome(operation: &Operation, response: &Response) -> Result<Outcome, ErrorCode> {
     let key = operation.key();
     let missing = ErrorCode::UnknownServerError;
-    match (&operation.persist, response) {
-        (Persist::Read { instance, .. }, Response::ReadShareGroupState(response)) => {
+    match (&operation.job, response) {
+        (Job::OfLeader(Persist::Read { instance, .. }), Response::ReadShareGroupState(response)) => {
             let topics = response.results.iter().filter(|topic| topic.topic_id == key.topic_id.0);
             let mut partitions = topics.flat_map(|topic| &topic.partitions);
             let partition =
@@ -299,13 +399,29 @@ fn outcome(operation: &Operation, response: &Response) -> Result<Outcome, ErrorC
             };
             Ok(Outcome::Read { key: key.clone(), instance: *instance, result: Ok(persisted) })
         }
-        (Persist::Write { instance, write, .. }, Response::WriteShareGroupState(response)) => {
+        (Job::OfLeader(Persist::Write { instance, write, .. }), Response::WriteShareGroupState(response)) => {
             let topics = response.0.results.iter().filter(|topic| topic.topic_id == key.topic_id.0);
             let mut partitions = topics.flat_map(|topic| &topic.partitions);
             let partition =
                 partitions.find(|partition| partition.partition == key.partition).ok_or(missing)?;
             check(partition.error_code)?;
             Ok(Outcome::Written { key: key.clone(), write: (*instance, write.id), result: Ok(()) })
+        }
+        (Job::OfGroup { ask, .. }, Response::InitializeShareGroupState(response)) => {
+            let topics = response.results.iter().filter(|topic| topic.topic_id == key.topic_id.0);
+            let mut partitions = topics.flat_map(|topic| &topic.partitions);
+            let partition =
+                partitions.find(|partition| partition.partition == key.partition).ok_or(missing)?;
+            check(partition.error_code)?;
+            Ok(Outcome::Asked { ask: *ask, result: Ok(()) })
+        }
+        (Job::OfGroup { ask, .. }, Response::DeleteShareGroupState(response)) => {
+            let topics = response.results.iter().filter(|topic| topic.topic_id == key.topic_id.0);
+            let mut partitions = topics.flat_map(|topic| &topic.partitions);
+            let partition =
+                partitions.find(|partition| partition.partition == key.partition).ok_or(missing)?;
+            check(partition.error_code)?;
+            Ok(Outcome::Asked { ask: *ask, result: Ok(()) })
         }
         _ => Err(missing),
     }

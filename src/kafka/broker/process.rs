@@ -19,7 +19,7 @@ use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::controller::not_controller;
 use crate::kafka::controller::snapshots::SnapshotGenerator;
 use crate::kafka::effects::{Channel, Effect, Effects, Input, Peer, RequestId};
-use crate::kafka::group::{ConsumerGroupConfig, GroupConfig, GroupCoordinator};
+use crate::kafka::group::{ConsumerGroupConfig, GroupConfig, GroupCoordinator, ShareGroupConfig};
 use crate::kafka::network_client::{NetworkClient, NetworkConfig, NetworkEvent};
 use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
 use crate::kafka::raft::{RaftClient, RaftSetup, RaftTimer};
@@ -98,6 +98,7 @@ impl Broker {
             offsets_retention_ms: config.offsets_retention_ms,
             offsets_retention_check_interval_ms: config.offsets_retention_check_interval_ms,
             consumer: ConsumerGroupConfig::of_broker(&config),
+            share: ShareGroupConfig::of_broker(&config),
             ..GroupConfig::default()
         };
         // As NodeToControllerChannelManager: one request at a time.
@@ -313,7 +314,9 @@ impl Broker {
             | Request::DeleteGroups(_)
             | Request::OffsetDelete(_)
             | Request::ConsumerGroupHeartbeat(_)
-            | Request::ConsumerGroupDescribe(_) => self.on_group_request(now, id, client, &request, fx),
+            | Request::ConsumerGroupDescribe(_)
+            | Request::ShareGroupHeartbeat(_)
+            | Request::ShareGroupDescribe(_) => self.on_group_request(now, id, client, &request, fx),
             Request::ShareFetch(request) => self.on_share_fetch(now, id, request, fx),
             Request::ShareAcknowledge(request) => self.on_share_acknowledge(now, id, request, fx),
             Request::InitializeShareGroupState(_)
@@ -539,4 +542,6 @@ const BROKER_APIS: &[ApiKey] = &[
     ApiKey::ReadShareGroupStateSummary,
     ApiKey::ConsumerGroupHeartbeat,
     ApiKey::ConsumerGroupDescribe,
+    ApiKey::ShareGroupHeartbeat,
+    ApiKey::ShareGroupDescribe,
 ];

@@ -173,6 +173,36 @@ const BROKER_KEYS: &[Key] = &[
         doc: "How often the controller looks for leaders that are not the first replica of their partition.",
     },
     Key {
+        name: "group.share.assignment.interval.ms",
+        default: "1000",
+        kind: Kind::int_from(0),
+        doc: "How long a share group waits after one target assignment before it computes the next.",
+    },
+    Key {
+        name: "group.share.heartbeat.interval.ms",
+        default: "5000",
+        kind: Kind::int_from(1),
+        doc: "How often members of share groups are to send heartbeats.",
+    },
+    Key {
+        name: "group.share.initialize.retry.interval.ms",
+        default: "30000",
+        kind: Kind::int_from(1),
+        doc: "After how long states that did not begin are asked for again.",
+    },
+    Key {
+        name: "group.share.max.size",
+        default: "200",
+        kind: Kind::Integer { min: 1, max: 1000 },
+        doc: "The most members a share group may have.",
+    },
+    Key {
+        name: "group.share.session.timeout.ms",
+        default: "45000",
+        kind: Kind::int_from(1),
+        doc: "How long a member of a share group may be silent before it is removed.",
+    },
+    Key {
         name: "log.cleaner.backoff.ms",
         default: "15000",
         kind: Kind::long_from(0),

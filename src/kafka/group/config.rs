@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::assignor::server::ServerAssignor;
+use super::modern::share::ShareGroupConfig;
 use crate::kafka::config::BrokerConfig;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,7 @@ pub struct GroupConfig {
     /// `offsets.retention.check.interval.ms`
     pub offsets_retention_check_interval_ms: i64,
     pub consumer: ConsumerGroupConfig,
+    pub share: ShareGroupConfig,
 }
 
 /// How groups with members may change their protocol (`ConsumerGroupMigrationPolicy`, R-CG8-25).
@@ -95,6 +97,7 @@ impl Default for GroupConfig {
             offsets_retention_ms: 7 * 24 * 3_600_000,
             offsets_retention_check_interval_ms: 600_000,
             consumer: ConsumerGroupConfig::default(),
+            share: ShareGroupConfig::DEFAULT,
         }
     }
 }
@@ -118,12 +121,34 @@ impl ConsumerGroupConfig {
 
     /// Takes over what a group has set for itself (`GroupConfig`); the controller has checked it.
     pub fn overlay(&mut self, own: &BTreeMap<String, String>) {
-        let number = |key: &str| own.get(key).and_then(|text| text.trim().parse::<i32>().ok());
-        let set = |field: &mut i32, key: &str| *field = number(key).unwrap_or(*field);
-        set(&mut self.session_timeout_ms, "consumer.session.timeout.ms");
-        set(&mut self.heartbeat_interval_ms, "consumer.heartbeat.interval.ms");
-        set(&mut self.assignment_interval_ms, "consumer.assignment.interval.ms");
+        set(&mut self.session_timeout_ms, own, "consumer.session.timeout.ms");
+        set(&mut self.heartbeat_interval_ms, own, "consumer.heartbeat.interval.ms");
+        set(&mut self.assignment_interval_ms, own, "consumer.assignment.interval.ms");
     }
+}
+
+impl ShareGroupConfig {
+    pub fn of_broker(config: &BrokerConfig) -> ShareGroupConfig {
+        ShareGroupConfig {
+            max_size: config.group_share_max_size,
+            session_timeout_ms: config.group_share_session_timeout_ms,
+            heartbeat_interval_ms: config.group_share_heartbeat_interval_ms,
+            assignment_interval_ms: config.group_share_assignment_interval_ms,
+            initialize_retry_interval_ms: config.group_share_initialize_retry_interval_ms,
+        }
+    }
+
+    /// Takes over what a group has set for itself, which the controller has checked.
+    pub fn overlay(&mut self, own: &BTreeMap<String, String>) {
+        set(&mut self.session_timeout_ms, own, "share.session.timeout.ms");
+        set(&mut self.heartbeat_interval_ms, own, "share.heartbeat.interval.ms");
+        set(&mut self.assignment_interval_ms, own, "share.assignment.interval.ms");
+    }
+}
+
+fn set(field: &mut i32, own: &BTreeMap<String, String>, key: &str) {
+    let number = own.get(key).and_then(|text| text.trim().parse().ok());
+    *field = number.unwrap_or(*field);
 }
 
 impl Default for ConsumerGroupConfig {

@@ -11,7 +11,8 @@ use uuid::Uuid;
 
 use super::config::{ConsumerGroupConfig, GroupConfig};
 use super::modern::Surroundings;
-use super::{Append, GroupEffects, GroupTimer};
+use super::modern::share::ShareGroupConfig;
+use super::{Append, GroupEffects, GroupTimer, StateAsk};
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::RequestId;
 use crate::kafka::event::Event;
@@ -107,6 +108,19 @@ impl<'a> Context<'a> {
             config.overlay(own);
         }
         config
+    }
+
+    /// The same for a share group.
+    pub fn share_config(&self, group: &GroupId) -> ShareGroupConfig {
+        let mut config = self.config.share;
+        if let Some(own) = self.image.group_configs.get(group.as_str()) {
+            config.overlay(own);
+        }
+        config
+    }
+
+    pub fn ask_for_states(&mut self, asks: impl IntoIterator<Item = StateAsk>) {
+        self.fx.states.extend(asks);
     }
 
     pub fn rebalance_timer(&self, group: &GroupId, member: &MemberId) -> GroupTimer {

@@ -19,6 +19,7 @@ pub mod modern;
 mod offsets;
 mod shard;
 mod admin;
+mod share;
 pub mod assignor;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,7 @@ use kafka_protocol::messages as m;
 use kafka_protocol::messages::consumer_group_describe_response::DescribedGroup;
 
 use context::{Context, Gathered, Part};
+use modern::TopicIdPartition;
 use modern::consumer::{ConsumerGroup, check_request};
 use offsets::Commit;
 
@@ -37,7 +39,7 @@ use super::protocol::coordinator_records::{CoordinatorRecord, OffsetCommitValue}
 use super::protocol::wire::WireError;
 use super::protocol::{ApiKey, ErrorCode, Request};
 use super::types::{
-    BrokerId, ClientName, GroupId, LeaderEpoch, MemberId, Offset, Topic, TopicId, TopicPartition,
+    BrokerId, ClientName, GroupEpoch, GroupId, LeaderEpoch, MemberId, Offset, Topic, TopicId, TopicPartition,
 };
 
 pub(crate) use classic::Join;
@@ -46,6 +48,7 @@ pub use config::{ConsumerGroupConfig, GroupConfig, MigrationPolicy};
 pub use context::{At, MemberIds};
 pub use offsets::GroupOffsets;
 
+pub use modern::share::ShareGroupConfig;
 pub use partition::{kafka_abs, partition_for};
 pub use shard::{LogRecord, Shard};
 pub use write::coordinator_error;
@@ -98,11 +101,31 @@ pub struct Append {
     pub records: Vec<CoordinatorRecord>,
 }
 
+/// What the share coordinators are to do with states of a share group. The broker tells what came of it by
+/// [`GroupCoordinator::on_states`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateAsk {
+    /// Of `__consumer_offsets`.
+    pub partition: i32,
+    pub group: GroupId,
+    pub states: Vec<TopicIdPartition>,
+    pub work: StateWork,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateWork {
+    /// InitializeShareGroupState in this epoch; the leaders choose where to start.
+    Begin { epoch: GroupEpoch },
+    /// DeleteShareGroupState, for this part of a DeleteGroups.
+    Delete { to: RequestId, index: i32 },
+}
+
 /// The effects of one step. Appends are carried out after the effects, in order, within the same step of the broker.
 #[derive(Debug, Default)]
 pub struct GroupEffects {
     pub effects: Effects<GroupTimer>,
     pub appends: Vec<Append>,
+    pub states: Vec<StateAsk>,
 }
 
 #[derive(Clone, Debug)]
@@ -193,6 +216,10 @@ impl GroupCoordinator {
             Request::OffsetDelete(request) => self.delete_offsets(at, id, client, request, topics, fx),
             Request::ConsumerGroupHeartbeat(request) => self.consumer_heartbeat(at, id, client, request, fx),
             Request::ConsumerGroupDescribe(request) => self.describe_consumer_groups(at, id, request, fx),
+            Request::ShareGroupHeartbeat(request) => self.share_heartbeat(at, id, client, request, fx),
+            Request::ShareGroupDescribe(request) => {
+                fx.effects.respond(id, self.describe_share_groups(at, request));
+            }
             other => unreachable!("{} is not handled by the group coordinator", other.api().name()),
         }
     }
@@ -334,8 +361,9 @@ impl GroupCoordinator {
     }
 
     /// The broker's settings changed; those of classic groups count from its start.
-    pub fn reconfigure(&mut self, consumer: ConsumerGroupConfig) {
+    pub fn reconfigure(&mut self, consumer: ConsumerGroupConfig, share: ShareGroupConfig) {
         self.config.consumer = consumer;
+        self.config.share = share;
     }
 
     /// Topics were created, changed or deleted by the metadata log up to `offset`: groups that subscribe to them look at

@@ -4,16 +4,16 @@
 //!
 //! **Invariant:** what follows happens once: when the records are below the high watermark, or when that failed.
 
-use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use kafka_protocol::messages as m;
 use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
 use kafka_protocol::messages::offset_fetch_response::OffsetFetchResponseGroup;
 
+use super::StateAsk;
 use super::classic::{Member, join_error, sync_error};
-use super::modern::consumer::ConsumerGroup;
+use super::modern::TopicIdPartition;
 use super::offsets::OffsetChange;
 use super::shard::Group;
 use crate::kafka::effects::RequestId;
@@ -35,15 +35,15 @@ pub(super) struct Applied {
     pub changes: Vec<OffsetChange>,
     pub created: Option<GroupId>,
     pub removed: Vec<(GroupId, Group)>,
-    pub consumer: Option<ConsumerChange>,
+    pub modern: Vec<ModernChange>,
 }
 
-/// A consumer group before and after its records.
+/// A group of one of the newer protocols before and after its records.
 #[derive(Clone, Debug)]
-pub(super) struct ConsumerChange {
+pub(super) struct ModernChange {
     pub id: GroupId,
     pub before: Option<Group>,
-    pub after: Rc<ConsumerGroup>,
+    pub after: Group,
 }
 
 impl Write {
@@ -71,6 +71,24 @@ pub(super) enum Then {
         to: RequestId,
         index: i32,
         results: Vec<DeletableGroupResult>,
+        /// What was decided before.
+        refused: Vec<DeletableGroupResult>,
+    },
+    /// A member of a share group is answered, and states that it needs are to begin.
+    ShareHeartbeat {
+        to: RequestId,
+        response: Response,
+        begin: Option<StateAsk>,
+    },
+    /// States of a share group have begun.
+    StatesBegun {
+        group: GroupId,
+        states: Vec<TopicIdPartition>,
+    },
+    /// States of share groups are to be deleted, and their groups after that.
+    StatesDeleting {
+        deletion: Deletion,
+        asks: Vec<StateAsk>,
     },
     /// The leader's plan: the group becomes Stable with it (R-GRP-18).
     AssignmentStored {
@@ -86,6 +104,18 @@ pub(super) enum Then {
         /// A leader that comes back can be told to compute nothing.
         skips: bool,
     },
+}
+
+/// The groups of one partition of the topic that a DeleteGroups names, as long as states of theirs are being deleted.
+#[derive(Clone, Debug)]
+pub(super) struct Deletion {
+    pub to: RequestId,
+    pub index: i32,
+    pub groups: Vec<GroupId>,
+    /// Those that stay, and why.
+    pub refused: BTreeMap<GroupId, ErrorCode>,
+    /// Those whose states are being deleted.
+    pub waits_for: BTreeSet<GroupId>,
 }
 
 /// The error that a client sees when a write failed with `error` (R-GRP-3).
@@ -119,6 +149,9 @@ pub(super) fn refused(response: Response, error: ErrorCode) -> Response {
         Response::LeaveGroup(body) => body.with_error_code(code).with_members(Vec::new()).into(),
         Response::ConsumerGroupHeartbeat(_) => {
             m::ConsumerGroupHeartbeatResponse::default().with_error_code(code).into()
+        }
+        Response::ShareGroupHeartbeat(_) => {
+            m::ShareGroupHeartbeatResponse::default().with_error_code(code).into()
         }
         Response::OffsetCommit(mut body) => {
             let partitions = body.topics.iter_mut().flat_map(|topic| &mut topic.partitions);

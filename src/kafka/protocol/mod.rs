@@ -142,6 +142,8 @@ apis! {
     AllocateProducerIds = 67, version 0: AllocateProducerIdsRequest -> AllocateProducerIdsResponse;
     ConsumerGroupHeartbeat = 68, version 1: ConsumerGroupHeartbeatRequest -> ConsumerGroupHeartbeatResponse;
     ConsumerGroupDescribe = 69, version 1: ConsumerGroupDescribeRequest -> ConsumerGroupDescribeResponse;
+    ShareGroupHeartbeat = 76, version 1: ShareGroupHeartbeatRequest -> ShareGroupHeartbeatResponse;
+    ShareGroupDescribe = 77, version 1: ShareGroupDescribeRequest -> ShareGroupDescribeResponse;
     ShareFetch = 78, version 2: ShareFetchRequest -> ShareFetchResponse;
     ShareAcknowledge = 79, version 2: ShareAcknowledgeRequest -> ShareAcknowledgeResponse;
     InitializeShareGroupState = 83, version 0: InitializeShareGroupStateRequest -> InitializeShareGroupStateResponse;

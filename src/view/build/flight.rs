@@ -102,7 +102,9 @@ fn kind(api: ApiKey) -> FlightKind {
         | ApiKey::DeleteShareGroupState
         | ApiKey::ReadShareGroupStateSummary
         | ApiKey::ConsumerGroupHeartbeat
-        | ApiKey::ConsumerGroupDescribe => FlightKind::Background,
+        | ApiKey::ConsumerGroupDescribe
+        | ApiKey::ShareGroupHeartbeat
+        | ApiKey::ShareGroupDescribe => FlightKind::Background,
     }
 }
 

@@ -158,6 +158,13 @@ impl Refusal {
             .with_error_message(Some(StrBytes::from_string(self.message.clone())))
     }
 
+    /// As the answer to a ShareGroupHeartbeat.
+    pub(in crate::kafka::group) fn to_share_heartbeat(&self) -> m::ShareGroupHeartbeatResponse {
+        m::ShareGroupHeartbeatResponse::default()
+            .with_error_code(self.error.code())
+            .with_error_message(Some(StrBytes::from_string(self.message.clone())))
+    }
+
     pub fn new(error: ErrorCode, message: impl Into<String>) -> Refusal {
         Refusal { error, message: message.into() }
     }

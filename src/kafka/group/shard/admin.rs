@@ -22,7 +22,7 @@ use crate::kafka::event::GroupState;
 use crate::kafka::group::classic::{CLIENT_HOST, Member};
 use crate::kafka::group::context::Context;
 use crate::kafka::group::offsets::Author;
-use crate::kafka::group::write::{Applied, Then, Write};
+use crate::kafka::group::write::{Applied, Deletion, Then, Write};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{ClientName, GroupId, Topic, TopicPartition};
 
@@ -31,12 +31,12 @@ impl Shard {
     /// tombstone is not.
     fn safe_group(&self, id: &GroupId) -> Option<Group> {
         if let Some(group) = self.committed_groups.get(id) {
-            return Some(Group::Consumer(group.clone()));
+            return Some(group.clone());
         }
         let mut of_writes = self.waiting.iter().map(|waiting| &waiting.applied);
         let undecided = of_writes.find_map(|applied| {
             let removed = applied.removed.iter().find(|(removed, _)| removed == id).map(|(_, group)| group);
-            let change = applied.consumer.as_ref().filter(|change| change.id == *id);
+            let change = applied.modern.iter().find(|change| change.id == *id);
             let created = applied.created.as_ref() == Some(id);
             let before = removed.or(change.and_then(|change| change.before.as_ref()));
             (created || change.is_some() || before.is_some()).then_some(before)
@@ -90,16 +90,12 @@ impl Shard {
             .with_protocol_data(protocol.clone().unwrap_or_default())
     }
 
-    /// One write for all of `ids` that can be deleted; each has its own result.
-    pub(in crate::kafka::group) fn delete_groups(
-        &mut self,
-        (to, index): (RequestId, i32),
-        ids: &[GroupId],
-        cx: &mut Context<'_>,
-    ) {
+    /// One write for all of them that can be deleted; each has its own result.
+    pub(super) fn delete_remaining(&mut self, deletion: Deletion, cx: &mut Context<'_>) {
+        let Deletion { to, index, groups, refused, .. } = deletion;
         let mut write = Write { records: Vec::new(), applied: Applied::default(), then: Then::Nothing };
         let mut results = Vec::new();
-        for id in ids {
+        for id in groups.iter().filter(|id| !refused.contains_key(id)) {
             let error = match self.groups.get(id) {
                 None => ErrorCode::GroupIdNotFound,
                 Some(group) if group.is_empty() => ErrorCode::None,
@@ -112,10 +108,10 @@ impl Shard {
                     .for_each(|tp| self.remove_offset(id, tp.clone(), Author::Deletion, &mut write));
                 self.delete(id, &mut write, cx);
             }
-            let group = m::GroupId(id.to_wire());
-            results.push(DeletableGroupResult::default().with_group_id(group).with_error_code(error.code()));
+            results.push(result_of(id, error));
         }
-        self.submit(Some(Write { then: Then::Deleted { to, index, results }, ..write }), cx);
+        let refused = refused.iter().map(|(id, error)| result_of(id, *error)).collect();
+        self.submit(Some(Write { then: Then::Deleted { to, index, results, refused }, ..write }), cx);
     }
 
     /// Forgets what a group committed for these partitions, of which `response` does not tell yet. Those of a topic that
@@ -130,9 +126,14 @@ impl Shard {
         cx: &mut Context<'_>,
     ) {
         let group = match self.groups.get(id) {
-            Some(group) if group.is_empty() || group.is_of_consumers() => group.clone(),
+            Some(group) if group.share().is_none() && (group.is_empty() || group.is_of_consumers()) => {
+                group.clone()
+            }
             known => {
-                let error = known.map_or(ErrorCode::GroupIdNotFound, |_| ErrorCode::NonEmptyGroup);
+                let error = match known {
+                    Some(group) if group.share().is_none() => ErrorCode::NonEmptyGroup,
+                    _ => ErrorCode::GroupIdNotFound,
+                };
                 return cx.respond(to, m::OffsetDeleteResponse::default().with_error_code(error.code()));
             }
         };
@@ -150,6 +151,11 @@ impl Shard {
         let then = Then::Answer { to, response: response.into() };
         self.submit(Some(Write { then, ..write }), cx);
     }
+}
+
+pub(super) fn result_of(id: &GroupId, error: ErrorCode) -> DeletableGroupResult {
+    let group = m::GroupId(id.to_wire());
+    DeletableGroupResult::default().with_group_id(group).with_error_code(error.code())
 }
 
 fn described_member(member: &Member, protocol: Option<&str>) -> DescribedGroupMember {

@@ -24,7 +24,7 @@ use crate::kafka::group::modern::consumer::{
     ConsumerGroup, Deadlines, Outcome, Replayed, TimerChange, changes, resolve_regexes,
 };
 use crate::kafka::group::modern::{MemberState, Refusal};
-use crate::kafka::group::write::{Applied, ConsumerChange, Then, Write};
+use crate::kafka::group::write::{Applied, ModernChange, Then, Write};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::{ConsumerRecord, CoordinatorRecord};
 use crate::kafka::types::{ClientName, GroupEpoch, GroupId, MemberId, Offset, Topic};
@@ -50,7 +50,7 @@ impl Shard {
         }
         match group {
             Group::Consumer(group) => Rc::make_mut(group),
-            Group::Classic(_) => unreachable!("{id} was replaced"),
+            Group::Classic(_) | Group::Share(_) => unreachable!("{id} was replaced"),
         }
     }
 
@@ -77,11 +77,9 @@ impl Shard {
                     let outcome = ConsumerGroup::handle(Some(&converted), request, client, &config, &around)?;
                     Ok(outcome.after(conversion))
                 }),
+            Some(Group::Share(_)) => Err(not_of_consumers(&id)),
             // An empty group changes its protocol without further ado.
-            Some(Group::Classic(_)) if !joins => {
-                let text = format!("Group {id} is not a consumer group.");
-                Err(Refusal::new(ErrorCode::GroupIdNotFound, text))
-            }
+            Some(Group::Classic(_)) if !joins => Err(not_of_consumers(&id)),
             _ => ConsumerGroup::handle(None, request, client, &config, &cx.around()),
         };
         match answer {
@@ -123,15 +121,16 @@ impl Shard {
             cx.set_timer(cx.regex_timer(id), cx.now.plus_ms(REGEX_RESOLUTION_MS));
         }
         set_timers(id, outcome, &group.deadlines, cx);
-        let Some(after) = self.consumer_group(id).cloned().filter(|_| !records.is_empty()) else {
+        let Some(after) = self.consumer_group(id).filter(|_| !records.is_empty()) else {
             return self.after_writes(then, cx);
         };
         let known = before.as_ref().and_then(Group::consumer);
-        for event in changes(known.map(|group| &**group), &after, removal, cx.image) {
+        for event in changes(known.map(|group| &**group), after, removal, cx.image) {
             cx.event(event);
         }
-        let consumer = Some(ConsumerChange { id: id.clone(), before, after });
-        let applied = Applied { consumer, ..Applied::default() };
+        let after = Group::Consumer(after.clone());
+        let modern = vec![ModernChange { id: id.clone(), before, after }];
+        let applied = Applied { modern, ..Applied::default() };
         self.submit(Some(Write { records, applied, then }), cx);
     }
 
@@ -149,7 +148,10 @@ impl Shard {
     }
 
     /// The records could not be written: the group is what it was, but for its deadlines, whose timers are set.
-    pub(super) fn take_back(&mut self, change: ConsumerChange, cx: &mut Context<'_>) {
+    pub(super) fn take_back(&mut self, change: ModernChange, cx: &mut Context<'_>) {
+        if change.after.share().is_some() {
+            return self.take_back_share(change);
+        }
         let deadlines = self.consumer_group(&change.id).map(|group| group.deadlines.clone());
         match change.before {
             Some(Group::Consumer(mut group)) => {
@@ -162,6 +164,7 @@ impl Shard {
                 }
                 self.groups.insert(change.id, Group::Classic(group));
             }
+            Some(Group::Share(_)) => unreachable!("{} was a share group", change.id),
             None => drop(self.groups.remove(&change.id)),
         }
     }
@@ -207,17 +210,20 @@ impl Shard {
         self.carry_out_unasked(id, Some(outcome), MemberRemoval::Left, cx);
     }
 
-    /// Some group of the newer protocol subscribes to one of the topics.
+    /// Some group of the newer protocols subscribes to one of the topics.
     pub(in crate::kafka::group) fn reads_any_of(&self, topics: &BTreeSet<Topic>) -> bool {
-        self.consumer_groups().any(|group| !group.subscribed_topics().is_disjoint(topics))
+        let consumers = self.consumer_groups().map(|group| group.subscribed_topics());
+        let shares = self.share_groups().map(|group| group.subscribed_topics());
+        consumers.chain(shares).any(|subscribed| !subscribed.is_disjoint(topics))
     }
 
     pub(in crate::kafka::group) fn on_topics_changed(&mut self, topics: &BTreeSet<Topic>) {
-        for group in self.groups.values_mut() {
-            if let Group::Consumer(group) = group
-                && !group.subscribed_topics().is_disjoint(topics)
-            {
-                Rc::make_mut(group).base.request_metadata_refresh();
+        let concerns = |group: &Group| topics.iter().any(|topic| group.is_subscribed_to(topic));
+        for group in self.groups.values_mut().filter(|group| concerns(group)) {
+            match group {
+                Group::Classic(_) => {}
+                Group::Consumer(group) => Rc::make_mut(group).base.request_metadata_refresh(),
+                Group::Share(group) => Rc::make_mut(group).base.request_metadata_refresh(),
             }
         }
     }
@@ -230,11 +236,11 @@ impl Shard {
         default: ServerAssignor,
         image: &ClusterImage,
     ) -> DescribedGroup {
-        if let Some(group) = self.committed_groups.get(&GroupId::new(id)) {
+        if let Some(group) = self.committed_groups.get(&GroupId::new(id)).and_then(Group::consumer) {
             return group.describe(default, image);
         }
         let text = match self.groups.get(&GroupId::new(id)) {
-            Some(Group::Classic(_)) => format!("Group {} is not a consumer group.", &**id),
+            Some(Group::Classic(_) | Group::Share(_)) => format!("Group {} is not a consumer group.", &**id),
             _ => format!("Group {} not found.", &**id),
         };
         DescribedGroup::default()
@@ -261,24 +267,21 @@ impl Shard {
         }
     }
 
-    pub(super) fn newest_consumer_groups(&self) -> BTreeMap<GroupId, Rc<ConsumerGroup>> {
-        self.consumer_groups().map(|group| (group.base.id.clone(), group.clone())).collect()
+    pub(super) fn newest_modern_groups(&self) -> BTreeMap<GroupId, Group> {
+        let modern = self.groups.iter().filter(|(_, group)| group.classic().is_none());
+        modern.map(|(id, group)| (id.clone(), group.clone())).collect()
     }
 
     /// What was read above the high watermark counts for administrators once that is there.
-    pub(super) fn commit_consumer_groups_later(&mut self, log_end: Offset) {
-        let gone = self.committed_groups.iter().filter(|(id, _)| self.consumer_group(id).is_none());
-        let removed = gone.map(|(id, group)| (id.clone(), Group::Consumer(group.clone()))).collect();
-        let mut changes = vec![Applied { removed, ..Applied::default() }];
-        for (id, after) in self.newest_consumer_groups() {
-            let consumer = Some(ConsumerChange { id, before: None, after });
-            changes.push(Applied { consumer, ..Applied::default() });
-        }
-        for applied in changes {
-            self.tokens += 1;
-            let (token, last_offset, then) = (self.tokens, Some(log_end + -1), Then::Nothing);
-            self.waiting.push_back(Waiting { token, last_offset, applied, then });
-        }
+    pub(super) fn commit_modern_groups_later(&mut self, log_end: Offset) {
+        let newest = self.newest_modern_groups();
+        let gone = self.committed_groups.iter().filter(|(id, _)| !newest.contains_key(id));
+        let removed = gone.map(|(id, group)| (id.clone(), group.clone())).collect();
+        let modern = newest.into_iter().map(|(id, after)| ModernChange { id, before: None, after });
+        let applied = Applied { removed, modern: modern.collect(), ..Applied::default() };
+        self.tokens += 1;
+        let (token, last_offset, then) = (self.tokens, Some(log_end + -1), Then::Nothing);
+        self.waiting.push_back(Waiting { token, last_offset, applied, then });
     }
 
     /// Members have their full timeouts from now on (R-GRP-4).
@@ -297,6 +300,10 @@ impl Shard {
         let outcome = Outcome::of_timers(timers);
         self.carry_out(id, &outcome, MemberRemoval::Left, Vec::new(), Then::Nothing, cx);
     }
+}
+
+fn not_of_consumers(id: &GroupId) -> Refusal {
+    Refusal::new(ErrorCode::GroupIdNotFound, format!("Group {id} is not a consumer group."))
 }
 
 fn set_timers<R>(

@@ -25,7 +25,9 @@ impl Shard {
     pub(super) fn expire(&mut self, cx: &mut Context<'_>) -> Option<Write> {
         self.schedule_expiration(cx);
         let mut write = Write { records: Vec::new(), applied: Applied::default(), then: Then::Nothing };
-        let ids: Vec<GroupId> = self.groups.keys().cloned().collect();
+        // A share group stays until somebody deletes it (`ShareGroup.shouldExpire`).
+        let expiring = self.groups.iter().filter(|(_, group)| group.share().is_none());
+        let ids: Vec<GroupId> = expiring.map(|(id, _)| id.clone()).collect();
         for id in ids {
             if self.expire_offsets(&id, &mut write, cx) && self.groups[&id].is_empty() {
                 self.delete(&id, &mut write, cx);
@@ -66,6 +68,7 @@ impl Shard {
         if !write.records.is_empty() {
             self.submit(Some(write), cx);
         }
+        self.forget_states(deleted, cx);
     }
 
     pub(super) fn remove_offset(
@@ -102,6 +105,7 @@ impl Shard {
                     epoch: group.base.epoch,
                 });
             }
+            Group::Share(group) => write.records.extend(group.tombstones()),
         }
         write.applied.removed.push((id.clone(), group));
     }
@@ -127,6 +131,8 @@ fn is_expired(
             return !group.subscribed_topics().contains(&tp.topic)
                 && now_ms - value.commit_timestamp_ms >= retention_ms;
         }
+        // It has no offsets.
+        Group::Share(_) => return false,
     };
     let since_ms = match group.state {
         GroupState::Empty if group.protocol_type.is_some() => {

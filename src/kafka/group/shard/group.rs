@@ -1,4 +1,4 @@
-//! A group of either protocol.
+//! A group of any protocol.
 //!
 //! **Invariant:** an id is that of one group, whichever protocol it speaks.
 
@@ -9,26 +9,35 @@ use kafka_protocol::protocol::StrBytes;
 use crate::kafka::event::GroupState;
 use crate::kafka::group::classic::ClassicGroup;
 use crate::kafka::group::modern::consumer::ConsumerGroup;
+use crate::kafka::group::modern::share::ShareGroup;
 use crate::kafka::types::Topic;
 
 #[derive(Clone, Debug)]
 pub enum Group {
     Classic(Rc<ClassicGroup>),
     Consumer(Rc<ConsumerGroup>),
+    Share(Rc<ShareGroup>),
 }
 
 impl Group {
     pub fn classic(&self) -> Option<&Rc<ClassicGroup>> {
         match self {
             Group::Classic(group) => Some(group),
-            Group::Consumer(_) => None,
+            Group::Consumer(_) | Group::Share(_) => None,
         }
     }
 
     pub fn consumer(&self) -> Option<&Rc<ConsumerGroup>> {
         match self {
-            Group::Classic(_) => None,
             Group::Consumer(group) => Some(group),
+            Group::Classic(_) | Group::Share(_) => None,
+        }
+    }
+
+    pub fn share(&self) -> Option<&Rc<ShareGroup>> {
+        match self {
+            Group::Share(group) => Some(group),
+            Group::Classic(_) | Group::Consumer(_) => None,
         }
     }
 
@@ -37,6 +46,7 @@ impl Group {
         match self {
             Group::Classic(_) => "classic",
             Group::Consumer(_) => "consumer",
+            Group::Share(_) => "share",
         }
     }
 
@@ -44,6 +54,7 @@ impl Group {
         match self {
             Group::Classic(group) => group.state.name(),
             Group::Consumer(group) => group.state().name(),
+            Group::Share(group) => group.state().name(),
         }
     }
 
@@ -51,6 +62,7 @@ impl Group {
         match self {
             Group::Classic(group) => group.protocol_type.clone().unwrap_or_default(),
             Group::Consumer(_) => StrBytes::from_static_str("consumer"),
+            Group::Share(_) => StrBytes::from_static_str("share"),
         }
     }
 
@@ -59,6 +71,7 @@ impl Group {
         match self {
             Group::Classic(group) => group.is_of_consumers(),
             Group::Consumer(_) => true,
+            Group::Share(_) => false,
         }
     }
 
@@ -67,6 +80,7 @@ impl Group {
         match self {
             Group::Classic(group) => group.is_subscribed_to(topic),
             Group::Consumer(group) => group.subscribed_topics().contains(topic),
+            Group::Share(group) => group.subscribed_topics().contains(topic),
         }
     }
 
@@ -75,6 +89,7 @@ impl Group {
         match self {
             Group::Classic(group) => group.is(GroupState::Empty),
             Group::Consumer(group) => group.base.members.is_empty(),
+            Group::Share(group) => group.base.members.is_empty(),
         }
     }
 }

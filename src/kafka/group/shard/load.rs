@@ -7,6 +7,7 @@
 use std::rc::Rc;
 
 use super::consumer::end_timers;
+use super::share::{end_sessions, refuse_all};
 use super::{Group, LogRecord, Shard, Waiting};
 use crate::kafka::event::{Event, RebalanceReason};
 use crate::kafka::group::GroupTimer;
@@ -17,13 +18,13 @@ use crate::kafka::group::write::{Applied, Then};
 use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::{
-    ConsumerRecord, GroupMetadataValue, OffsetCommitValue, RecordKey,
+    ConsumerRecord, GroupMetadataValue, OffsetCommitValue, RecordKey, ShareGroupRecord,
 };
 use crate::kafka::protocol::wire::WireError;
 use crate::kafka::types::{GroupId, MemberId, Offset};
 
 impl Shard {
-    /// Replays the log; members get a full session timeout (R-GRP-4). Records of other group protocols are skipped.
+    /// Replays the log; members get a full session timeout (R-GRP-4). Records of streams groups are skipped.
     pub(in crate::kafka::group) fn on_loaded(
         &mut self,
         records: impl Iterator<Item = LogRecord>,
@@ -36,14 +37,14 @@ impl Shard {
             count += 1;
             if safe && record.offset >= self.high_watermark {
                 safe = false;
-                self.committed_groups = self.newest_consumer_groups();
+                self.committed_groups = self.newest_modern_groups();
             }
             self.replay(record, cx)?;
         }
         if safe {
-            self.committed_groups = self.newest_consumer_groups();
+            self.committed_groups = self.newest_modern_groups();
         } else {
-            self.commit_consumer_groups_later(log_end);
+            self.commit_modern_groups_later(log_end);
         }
         self.log_end = log_end;
         self.loading = false;
@@ -56,6 +57,7 @@ impl Shard {
         });
         for id in &ids {
             self.expect_consumer_group(id, cx);
+            self.expect_share_group(id, cx);
             let Some(group) = self.group_mut(id) else { continue };
             for member in group.members.keys().cloned().collect::<Vec<_>>() {
                 group.renew_session(&member, cx);
@@ -110,7 +112,11 @@ impl Shard {
                 let value = record.value.as_deref();
                 self.replay_consumer(id, &ConsumerRecord::decode(key, value)?, value.is_some());
             }
-            RecordKey::Share(..) | RecordKey::Other(_) => {}
+            RecordKey::Share(id, key) => {
+                let value = record.value.as_deref();
+                self.replay_share(id, &ShareGroupRecord::decode(key, value)?, value.is_some(), cx);
+            }
+            RecordKey::Other(_) => {}
         }
         Ok(())
     }
@@ -126,17 +132,26 @@ impl Shard {
     pub(in crate::kafka::group) fn on_resigned(mut self, cx: &mut Context<'_>) {
         for waiting in std::mem::take(&mut self.waiting) {
             // A plan or a replacement that waits is answered below, at the members whose requests are parked.
-            let answer =
-                matches!(waiting.then, Then::Answer { .. } | Then::Fetched { .. } | Then::Deleted { .. });
+            let answer = !matches!(
+                waiting.then,
+                Then::AssignmentStored { .. } | Then::StaticReplaced { .. } | Then::StatesBegun { .. }
+            );
             let then = if answer { waiting.then } else { Then::Nothing };
             cx.cancel_timer(GroupTimer::Write { partition: cx.partition, token: waiting.token });
             self.finish(then, Err(ErrorCode::NotCoordinator), cx);
+        }
+        for deletion in std::mem::take(&mut self.deletions).into_values() {
+            refuse_all(deletion, ErrorCode::NotCoordinator, cx);
         }
         for group in std::mem::take(&mut self.groups).into_values() {
             let group = match group {
                 Group::Classic(group) => group,
                 Group::Consumer(group) => {
                     end_timers(&group, cx);
+                    continue;
+                }
+                Group::Share(group) => {
+                    end_sessions(&group, cx);
                     continue;
                 }
             };

@@ -7,6 +7,7 @@
 
 mod group;
 mod consumer;
+mod share;
 mod migration;
 mod load;
 mod expiry;
@@ -21,9 +22,11 @@ use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
 
 use super::classic::{ClassicGroup, Join, join_error, leave_result, sync_error};
 use super::context::{Context, Part};
-use super::modern::consumer::{CommitScope, ConsumerGroup};
+use super::modern::consumer::CommitScope;
 use super::offsets::{self, Author, Commit, GroupOffsets, OffsetChange, Offsets};
-use super::write::{Applied, ConsumerChange, Then, Write, coordinator_error, offset_fetch_error, refused};
+use super::write::{
+    Applied, Deletion, ModernChange, Then, Write, coordinator_error, offset_fetch_error, refused,
+};
 use super::{Append, GroupTimer};
 use crate::kafka::effects::RequestId;
 use crate::kafka::event::{Event, GroupState, MemberRemoval};
@@ -58,8 +61,8 @@ pub struct Shard {
     /// The log is still being replayed; requests are answered COORDINATOR_LOAD_IN_PROGRESS.
     pub loading: bool,
     groups: BTreeMap<GroupId, Group>,
-    /// Those of the newer protocol, without what is not below the high watermark.
-    committed_groups: BTreeMap<GroupId, Rc<ConsumerGroup>>,
+    /// Those of the newer protocols, without what is not below the high watermark.
+    committed_groups: BTreeMap<GroupId, Group>,
     /// With what is written but not yet below the high watermark.
     newest: Offsets,
     /// Without it.
@@ -68,6 +71,8 @@ pub struct Shard {
     high_watermark: Offset,
     waiting: VecDeque<Waiting>,
     tokens: u64,
+    /// DeleteGroups requests, by request and part, that wait for states of share groups.
+    deletions: BTreeMap<(RequestId, i32), Deletion>,
 }
 
 impl Shard {
@@ -83,6 +88,7 @@ impl Shard {
             high_watermark: Offset::ZERO,
             waiting: VecDeque::new(),
             tokens: 0,
+            deletions: BTreeMap::new(),
         }
     }
 
@@ -114,7 +120,7 @@ impl Shard {
     fn group_mut(&mut self, id: &GroupId) -> Option<&mut ClassicGroup> {
         match self.groups.get_mut(id)? {
             Group::Classic(group) => Some(Rc::make_mut(group)),
-            Group::Consumer(_) => None,
+            Group::Consumer(_) | Group::Share(_) => None,
         }
     }
 
@@ -122,7 +128,11 @@ impl Shard {
 
     pub(super) fn join(&mut self, join: &Join<'_>, cx: &mut Context<'_>) {
         let id = GroupId::new(&join.request.group_id);
-        let consumer = self.groups.get(&id).and_then(Group::consumer);
+        let known = self.groups.get(&id);
+        if known.is_some_and(|group| group.share().is_some()) {
+            return cx.respond(join.id, join_error("", ErrorCode::InconsistentGroupProtocol));
+        }
+        let consumer = known.and_then(Group::consumer);
         if consumer.is_some_and(|group| !group.base.members.is_empty()) {
             return self.join_consumer_group(&id, join, cx);
         }
@@ -245,6 +255,9 @@ impl Shard {
             let epoch = GroupEpoch(request.generation_id_or_member_epoch);
             return group.validate_commit(&MemberId::new(&request.member_id), epoch);
         }
+        if self.share_group(id).is_some() {
+            return Err(ErrorCode::GroupIdNotFound);
+        }
         let Some(group) = self.group_mut(id) else {
             if request.generation_id_or_member_epoch >= 0 {
                 return Err(ErrorCode::GroupIdNotFound);
@@ -270,7 +283,7 @@ impl Shard {
         cx: &mut Context<'_>,
     ) {
         let id = GroupId::new(&request.group_id);
-        let safe = self.committed_groups.get(&id).filter(|_| !stable);
+        let safe = self.committed_groups.get(&id).and_then(Group::consumer).filter(|_| !stable);
         if let Some(group) = safe.or(self.consumer_group(&id).filter(|_| stable)) {
             let member = request.member_id.as_deref().map(MemberId::new);
             if let Err(error) = group.validate_fetch(member.as_ref(), GroupEpoch(request.member_epoch)) {
@@ -299,6 +312,9 @@ impl Shard {
             }
             GroupTimer::Session { group, member, .. } if self.consumer_group(group).is_some() => {
                 return self.on_member_timer(group, member, MemberRemoval::SessionExpired, cx);
+            }
+            GroupTimer::Session { group, member, .. } if self.share_group(group).is_some() => {
+                return self.on_share_session_timer(group, member, cx);
             }
             GroupTimer::Rebalance { group, member, .. } => {
                 return self.on_consumer_rebalance_timer(group, member, cx);
@@ -390,8 +406,9 @@ impl Shard {
         for (id, group) in failed.applied.removed {
             self.groups.insert(id.clone(), group);
             self.expect_consumer_group(&id, cx);
+            self.expect_share_group(&id, cx);
         }
-        if let Some(change) = failed.applied.consumer {
+        for change in failed.applied.modern.into_iter().rev() {
             self.take_back(change, cx);
         }
         self.finish_waiting(token, failed.then, Err(error), cx);
@@ -412,11 +429,11 @@ impl Shard {
             }
             // A classic group may have made way for one of the newer protocol.
             for (id, group) in settled.applied.removed {
-                if group.consumer().is_some() {
+                if group.classic().is_none() {
                     self.committed_groups.remove(&id);
                 }
             }
-            if let Some(ConsumerChange { id, after, .. }) = settled.applied.consumer {
+            for ModernChange { id, after, .. } in settled.applied.modern {
                 self.committed_groups.insert(id, after);
             }
             self.finish_waiting(settled.token, settled.then, Ok(()), cx);
@@ -458,13 +475,27 @@ impl Shard {
                     cx.gather(to, index, Part::Fetched(group));
                 }
             },
-            Then::Deleted { to, index, mut results } => {
+            Then::Deleted { to, index, mut results, refused } => {
                 if let Err(error) = result {
                     let error = coordinator_error(error).code();
                     results.iter_mut().for_each(|result| result.error_code = error);
                 }
+                results.splice(0..0, refused);
                 cx.gather(to, index, Part::Deleted(results));
             }
+            Then::ShareHeartbeat { to, response, begin } => match result {
+                Ok(()) => {
+                    cx.respond(to, response);
+                    cx.ask_for_states(begin);
+                }
+                Err(error) => cx.respond(to, refused(response, coordinator_error(error))),
+            },
+            Then::StatesBegun { group, states } => {
+                if result.is_err() {
+                    self.states_failed(&group, &states, cx);
+                }
+            }
+            Then::StatesDeleting { deletion, asks } => self.delete_states(deletion, asks, result, cx),
             Then::AssignmentStored { group, generation, plan } => {
                 if let Some(group) = self.group_mut(&group) {
                     group.on_plan_stored(generation, &plan, result.map_err(coordinator_error), cx);

@@ -1,4 +1,4 @@
-//! A broker that leads a topic and all of `__share_group_state`, with a network to itself and a clock.
+//! A broker that leads a topic, all of `__share_group_state` and all of `__consumer_offsets`, with a network to itself and a clock.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -9,6 +9,7 @@ use kafka_protocol::messages::{
 };
 use uuid::Uuid;
 
+use crate::kafka::broker::admin::OFFSETS_TOPIC;
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::broker::{Broker, BrokerSetup, Disk, SHARE_STATE_TOPIC};
 use crate::kafka::controller::image::ClusterImage;
@@ -27,9 +28,10 @@ use crate::kafka::types::{
 pub const GROUP: &str = "g";
 pub const TOPIC: TopicId = TopicId(Uuid::from_u128(7));
 const STATE: TopicId = TopicId(Uuid::from_u128(1));
+const OFFSETS: TopicId = TopicId(Uuid::from_u128(2));
 const ME: BrokerId = BrokerId(1);
 
-/// Who leads t-0, and who all of `__share_group_state`.
+/// Who leads t-0, and who all of `__share_group_state`. This broker leads all of `__consumer_offsets`.
 fn image(
     (leader, state_leader): (BrokerId, BrokerId),
     epoch: i32,
@@ -55,6 +57,8 @@ fn image(
     let mut records = vec![registered(1), registered(2)];
     records.extend([topic("t", TOPIC), partition(TOPIC, 0, leader), topic(SHARE_STATE_TOPIC, STATE)]);
     records.extend((0..50).map(|number| partition(STATE, number, state_leader)));
+    records.push(topic(OFFSETS_TOPIC, OFFSETS));
+    records.extend((0..50).map(|number| partition(OFFSETS, number, ME)));
     let mut image = ClusterImage::of_snapshot(&records, Offset(100 + i64::from(epoch)));
     image.group_configs.insert(GROUP.to_string(), group.clone());
     image

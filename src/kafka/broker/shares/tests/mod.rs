@@ -1,4 +1,5 @@
 pub mod lab;
+mod groups;
 mod member;
 mod recorded;
 

@@ -10,7 +10,8 @@ use kafka_protocol::messages::ShareGroupHeartbeatRequest as Request;
 use kafka_protocol::messages::ShareGroupHeartbeatResponse as Response;
 use kafka_protocol::messages::share_group_heartbeat_response::{Assignment, TopicPartitions};
 
-use super::{Outcome, SessionChange, ShareGroup, ShareGroupConfig, ShareMember};
+use super::{Outcome, SessionChange, ShareGroup, ShareGroupConfig, ShareMember, StatePartitions};
+use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::group::assignor::server::{Assigned, Taken, simple};
 use crate::kafka::group::classic::CLIENT_HOST;
 use crate::kafka::group::modern::subscription::SubscriptionType;
@@ -58,15 +59,15 @@ impl ShareGroup {
         around: &Surroundings<'_>,
     ) -> Result<Outcome<Response>, Refusal> {
         let id = &*request.group_id;
+        let not_found = |text: String| Refusal::new(ErrorCode::GroupIdNotFound, text);
         match (known, GroupEpoch(request.member_epoch)) {
             (Some(group), GroupEpoch::LEFT) => group.leave(request, around),
             (Some(group), _) => group.heartbeat(request, client, config, around),
             (None, GroupEpoch::JOINING) => {
                 ShareGroup::new(GroupId::new(id)).heartbeat(request, client, config, around)
             }
-            (None, _) => {
-                Err(Refusal::new(ErrorCode::GroupIdNotFound, format!("Share group {id} not found.")))
-            }
+            (None, GroupEpoch::LEFT) => Err(not_found(format!("Group {id} not found."))),
+            (None, _) => Err(not_found(format!("Share group {id} not found."))),
         }
     }
 
@@ -230,9 +231,26 @@ impl ShareGroup {
         self.with_states(self.states.begun(begun, around.image).to_record())
     }
 
-    /// The share coordinators could not begin states.
-    pub fn states_failed(&self, failed: &[TopicIdPartition]) -> Outcome<()> {
-        self.with_states(self.states.without(failed).to_record())
+    /// The share coordinators could not begin states. Nothing is to be done where none are to begin any more.
+    pub fn states_failed(&self, failed: &[TopicIdPartition]) -> Option<Outcome<()>> {
+        let is_waiting = !self.states.initializing.is_empty() && !failed.is_empty();
+        is_waiting.then(|| self.with_states(self.states.without(failed).to_record()))
+    }
+
+    /// All states are to be deleted; which are is the answer.
+    pub fn delete_states(&self, image: &ClusterImage) -> Option<Outcome<Vec<TopicIdPartition>>> {
+        if self.states == StatePartitions::default() {
+            return None;
+        }
+        let (deleting, partitions) = self.states.all_deleting(image);
+        let Outcome { records, .. } = self.with_states(deleting.to_record());
+        Some(Outcome { records, response: partitions, session: None, fresh: None, initialize: None })
+    }
+
+    /// Topics are gone, with their states.
+    pub fn topics_deleted(&self, gone: impl Fn(&TopicId) -> bool) -> Option<Outcome<()>> {
+        let left = self.states.without_topics(gone);
+        (left != self.states).then(|| self.with_states(left.to_record()))
     }
 
     fn with_states(&self, value: StatePartitionsValue) -> Outcome<()> {

@@ -8,17 +8,18 @@
 
 mod member;
 mod states;
+mod describe;
 mod heartbeat;
 mod replay;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::subscription::Subscriptions;
 use super::{Freshness, ModernGroup, ModernMember, TopicIdPartition};
-use crate::kafka::protocol::coordinator_records::ShareGroupRecord;
+use crate::kafka::protocol::coordinator_records::{CoordinatorRecord, ShareGroupRecord};
 use crate::kafka::time::Time;
-use crate::kafka::types::{GroupEpoch, GroupId, MemberId};
+use crate::kafka::types::{GroupEpoch, GroupId, MemberId, Topic};
 
 pub use heartbeat::check_request;
 pub use member::ShareMember;
@@ -28,7 +29,7 @@ pub use states::{BeginningStates, StatePartitions};
 /// The configs of a share group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareGroupConfig {
-    /// `group.share.max.size`.
+    /// `group.share.max.size`
     pub max_size: i32,
     /// `share.session.timeout.ms`.
     pub session_timeout_ms: i32,
@@ -88,6 +89,15 @@ pub enum ShareGroupState {
     Stable,
 }
 
+impl ShareGroupState {
+    pub fn name(self) -> &'static str {
+        match self {
+            ShareGroupState::Empty => "Empty",
+            ShareGroupState::Stable => "Stable",
+        }
+    }
+}
+
 impl ShareGroup {
     pub fn new(id: GroupId) -> ShareGroup {
         ShareGroup {
@@ -118,6 +128,23 @@ impl ShareGroup {
             None => {}
         }
         Replayed::Kept
+    }
+
+    pub fn subscribed_topics(&self) -> BTreeSet<Topic> {
+        self.base.members.values().flat_map(|member| member.topic_names.iter().cloned()).collect()
+    }
+
+    /// What deletes the group, which nobody is in.
+    pub(in crate::kafka::group) fn tombstones(&self) -> Vec<CoordinatorRecord> {
+        let members = || self.base.members.keys().cloned();
+        let mut records: Vec<ShareGroupRecord> =
+            members().map(|member| ShareGroupRecord::CurrentAssignment(member, None)).collect();
+        records.extend(members().map(|member| ShareGroupRecord::Target(member, None)));
+        records.push(ShareGroupRecord::TargetMetadata(None));
+        records.extend(members().map(|member| ShareGroupRecord::Subscription(member, None)));
+        records.push(ShareGroupRecord::StatePartitions(None));
+        records.push(ShareGroupRecord::GroupEpoch(None));
+        records.iter().map(|record| record.encode(&self.base.id)).collect()
     }
 
     /// The members as they are going to be, with `updated` in the place of its former self.

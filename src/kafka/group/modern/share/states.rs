@@ -91,6 +91,36 @@ impl StatePartitions {
         next
     }
 
+    /// All are to be deleted, with those that a deletion before has left (`shareGroupBuildPartitionDeleteRequest`).
+    pub(super) fn all_deleting(&self, image: &ClusterImage) -> (StatePartitions, Vec<TopicIdPartition>) {
+        let mut states: BTreeMap<TopicId, (Topic, BTreeSet<i32>)> = self.initialized.clone();
+        for (id, beginning) in &self.initializing {
+            let known = states.entry(*id).or_insert_with(|| (beginning.name.clone(), BTreeSet::new()));
+            known.1.extend(&beginning.partitions);
+        }
+        // Of a topic that is gone the share coordinators forget the states themselves.
+        let left = self.deleting.keys().filter_map(|id| image.topic_by_id(*id));
+        for topic in left {
+            let known = states.entry(topic.id).or_insert_with(|| (topic.name.clone(), BTreeSet::new()));
+            known.1.extend(0..topic.partitions.len() as i32);
+        }
+        let deleting = states.iter().map(|(id, (name, _))| (*id, name.clone())).collect();
+        let of_topic = |(id, (_, partitions)): (TopicId, (Topic, BTreeSet<i32>))| {
+            partitions.into_iter().map(move |partition| (id, partition))
+        };
+        let partitions = states.into_iter().flat_map(of_topic).collect();
+        (StatePartitions { deleting, ..StatePartitions::default() }, partitions)
+    }
+
+    /// Without these topics (`maybeCleanupShareGroupState`).
+    pub(super) fn without_topics(&self, gone: impl Fn(&TopicId) -> bool) -> StatePartitions {
+        let mut next = self.clone();
+        next.initializing.retain(|id, _| !gone(id));
+        next.initialized.retain(|id, _| !gone(id));
+        next.deleting.retain(|id, _| !gone(id));
+        next
+    }
+
     pub(super) fn to_record(&self) -> StatePartitionsValue {
         let topic = |topic_id: &TopicId, name: &Topic, partitions: &BTreeSet<i32>| StateTopic {
             topic_id: *topic_id,

@@ -77,8 +77,8 @@ impl Coordinator {
         let around = Surroundings { now: self.now, image: &self.image, topics_created_at: Offset::ZERO };
         let group = self.group.as_ref().expect("it asked");
         let outcome =
-            if succeed { group.states_begun(&states, &around) } else { group.states_failed(&states) };
-        self.take(outcome);
+            if succeed { Some(group.states_begun(&states, &around)) } else { group.states_failed(&states) };
+        self.take(outcome.expect("states are to begin"));
     }
 
     /// A group of these members, who know what they have.

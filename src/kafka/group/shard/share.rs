@@ -1,0 +1,325 @@
+//! Share groups at their coordinator: heartbeats, sessions, states that begin and end, loading (KIP-932, R-SHARE-1, 15).
+//!
+//! Mirrors the share groups' part of `GroupCoordinatorShard`. As a consumer group does, a share group changes as soon as its
+//! records are on their way into the log, and is what it was before if they cannot be written.
+//!
+//! **Invariant:** states are asked for once it is safe that they are to begin, or to be deleted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use kafka_protocol::messages as m;
+use kafka_protocol::messages::share_group_describe_response::DescribedGroup;
+use kafka_protocol::protocol::StrBytes;
+
+use super::admin::result_of;
+use super::{Group, Shard};
+use crate::kafka::controller::image::ClusterImage;
+use crate::kafka::effects::RequestId;
+use crate::kafka::event::MemberRemoval;
+use crate::kafka::group::context::{Context, Part};
+use crate::kafka::group::modern::share::{Outcome, Replayed, SessionChange, ShareGroup};
+use crate::kafka::group::modern::{Refusal, TopicIdPartition};
+use crate::kafka::group::write::{Applied, Deletion, ModernChange, Then, Write, coordinator_error};
+use crate::kafka::group::{StateAsk, StateWork};
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::protocol::coordinator_records::{CoordinatorRecord, ShareGroupRecord};
+use crate::kafka::types::{ClientName, GroupId, MemberId, Topic, TopicId};
+
+impl Shard {
+    pub fn share_groups(&self) -> impl Iterator<Item = &Rc<ShareGroup>> {
+        self.groups.values().filter_map(Group::share)
+    }
+
+    pub fn share_group(&self, id: &GroupId) -> Option<&Rc<ShareGroup>> {
+        self.groups.get(id)?.share()
+    }
+
+    /// The group, made if there is none.
+    fn share_group_mut(&mut self, id: &GroupId) -> &mut ShareGroup {
+        let new = || Group::Share(Rc::new(ShareGroup::new(id.clone())));
+        match self.groups.entry(id.clone()).or_insert_with(new) {
+            Group::Share(group) => Rc::make_mut(group),
+            other => panic!("{id} is a {} group", other.type_name()),
+        }
+    }
+
+    pub(in crate::kafka::group) fn share_heartbeat(
+        &mut self,
+        to: RequestId,
+        client: &ClientName,
+        request: &m::ShareGroupHeartbeatRequest,
+        cx: &mut Context<'_>,
+    ) {
+        let id = GroupId::new(&request.group_id);
+        let config = cx.share_config(&id);
+        let answer = match self.groups.get(&id) {
+            Some(Group::Share(group)) => {
+                ShareGroup::handle(Some(&**group), request, client, &config, &cx.around())
+            }
+            None => ShareGroup::handle(None, request, client, &config, &cx.around()),
+            Some(_) => {
+                let text = format!("Group {id} is not a share group.");
+                Err(Refusal::new(ErrorCode::GroupIdNotFound, text))
+            }
+        };
+        match answer {
+            Err(refusal) => cx.respond(to, refusal.to_share_heartbeat()),
+            Ok(outcome) => {
+                let response = outcome.response.clone().into();
+                let begin = outcome.initialize.clone().map(|(epoch, states)| StateAsk {
+                    partition: cx.partition,
+                    group: id.clone(),
+                    states,
+                    work: StateWork::Begin { epoch },
+                });
+                let then = Then::ShareHeartbeat { to, response, begin };
+                self.carry_out_share(&id, &outcome, MemberRemoval::Left, then, cx);
+            }
+        }
+    }
+
+    /// Changes the group; what is to be written of that.
+    fn change_share<R>(
+        &mut self,
+        id: &GroupId,
+        outcome: &Outcome<R>,
+        removal: MemberRemoval,
+        cx: &mut Context<'_>,
+    ) -> (Vec<CoordinatorRecord>, Option<ModernChange>) {
+        // Where only a deadline moves nothing has to be taken back, and the group is not copied.
+        let before = if outcome.records.is_empty() { None } else { self.groups.get(id).cloned() };
+        let replayed = self.share_group_mut(id).carry_out(outcome, cx.now);
+        assert!(replayed == Replayed::Kept, "no request deletes {id}");
+        match &outcome.session {
+            Some(SessionChange::Renewed { member, timeout_ms }) => {
+                cx.set_timer(cx.session_timer(id, member), cx.now.plus_ms(*timeout_ms));
+            }
+            Some(SessionChange::Ended(member)) => cx.cancel_timer(cx.session_timer(id, member)),
+            None => {}
+        }
+        let records: Vec<CoordinatorRecord> =
+            outcome.records.iter().map(|record| record.encode(id)).collect();
+        let after = self.share_group(id).filter(|_| !records.is_empty());
+        let change = after.map(|after| {
+            let known = before.as_ref().and_then(Group::share).map(|group| &**group);
+            for event in after.changes(known, removal) {
+                cx.event(event);
+            }
+            ModernChange { id: id.clone(), before, after: Group::Share(after.clone()) }
+        });
+        (records, change)
+    }
+
+    /// Changes the group and writes that down.
+    fn carry_out_share<R>(
+        &mut self,
+        id: &GroupId,
+        outcome: &Outcome<R>,
+        removal: MemberRemoval,
+        then: Then,
+        cx: &mut Context<'_>,
+    ) {
+        let (records, change) = self.change_share(id, outcome, removal, cx);
+        let applied = Applied { modern: change.into_iter().collect(), ..Applied::default() };
+        self.submit(Some(Write { records, applied, then }), cx);
+    }
+
+    /// The records could not be written: the group is what it was, but for its sessions, whose timers are set.
+    pub(super) fn take_back_share(&mut self, change: ModernChange) {
+        let sessions = self.share_group(&change.id).map(|group| group.sessions.clone());
+        match change.before {
+            Some(Group::Share(mut group)) => {
+                Rc::make_mut(&mut group).sessions = sessions.unwrap_or_default();
+                self.groups.insert(change.id, Group::Share(group));
+            }
+            Some(other) => unreachable!("{} was a {} group", change.id, other.type_name()),
+            None => drop(self.groups.remove(&change.id)),
+        }
+    }
+
+    /// A member was not heard from in time.
+    pub(super) fn on_share_session_timer(&mut self, id: &GroupId, member: &MemberId, cx: &mut Context<'_>) {
+        let group = self.share_group_mut(id);
+        group.sessions.remove(member);
+        if group.base.members.contains_key(member) {
+            let outcome = group.remove_member(member, &cx.around());
+            self.carry_out_share(id, &outcome, MemberRemoval::SessionExpired, Then::Nothing, cx);
+        }
+    }
+
+    // States.
+
+    /// The share coordinators have answered.
+    pub(in crate::kafka::group) fn on_states(
+        &mut self,
+        ask: &StateAsk,
+        error: ErrorCode,
+        cx: &mut Context<'_>,
+    ) {
+        match ask.work {
+            StateWork::Begin { .. } if error == ErrorCode::None => {
+                let Some(group) = self.share_group(&ask.group) else { return };
+                let outcome = group.states_begun(&ask.states, &cx.around());
+                let then = Then::StatesBegun { group: ask.group.clone(), states: ask.states.clone() };
+                self.carry_out_share(&ask.group, &outcome, MemberRemoval::Left, then, cx);
+            }
+            StateWork::Begin { .. } => self.states_failed(&ask.group, &ask.states, cx),
+            StateWork::Delete { to, index } => {
+                let Some(mut deletion) = self.deletions.remove(&(to, index)) else { return };
+                deletion.waits_for.remove(&ask.group);
+                if error != ErrorCode::None {
+                    deletion.refused.insert(ask.group.clone(), error);
+                }
+                self.go_on_deleting(deletion, cx);
+            }
+        }
+    }
+
+    pub(super) fn states_failed(&mut self, id: &GroupId, states: &[TopicIdPartition], cx: &mut Context<'_>) {
+        let outcome = self.share_group(id).and_then(|group| group.states_failed(states));
+        if let Some(outcome) = outcome {
+            self.carry_out_share(id, &outcome, MemberRemoval::Left, Then::Nothing, cx);
+        }
+    }
+
+    /// Topics are gone, and the share coordinators forget their states by themselves.
+    pub(super) fn forget_states(&mut self, deleted: &BTreeMap<TopicId, Topic>, cx: &mut Context<'_>) {
+        let is_gone = |id: &TopicId| deleted.contains_key(id);
+        let groups = self.share_groups();
+        let outcomes: Vec<(GroupId, Outcome<()>)> = groups
+            .filter_map(|group| Some((group.base.id.clone(), group.topics_deleted(is_gone)?)))
+            .collect();
+        for (id, outcome) in outcomes {
+            self.carry_out_share(&id, &outcome, MemberRemoval::Left, Then::Nothing, cx);
+        }
+    }
+
+    // Administrators.
+
+    pub(in crate::kafka::group) fn describe_share_group(
+        &self,
+        id: &m::GroupId,
+        image: &ClusterImage,
+    ) -> DescribedGroup {
+        if let Some(group) = self.committed_groups.get(&GroupId::new(id)).and_then(Group::share) {
+            return group.describe(image);
+        }
+        let text = match self.groups.get(&GroupId::new(id)) {
+            Some(Group::Classic(_) | Group::Consumer(_)) => format!("Group {} is not a share group.", &**id),
+            _ => format!("Group {} not found.", &**id),
+        };
+        DescribedGroup::default()
+            .with_group_id(id.clone())
+            .with_error_code(ErrorCode::GroupIdNotFound.code())
+            .with_error_message(Some(StrBytes::from_string(text)))
+    }
+
+    /// Share groups lose their states first, and those that cannot be deleted keep them
+    /// (`sharePartitionDeleteRequests`); then all are deleted as others are.
+    pub(in crate::kafka::group) fn delete_groups(
+        &mut self,
+        (to, index): (RequestId, i32),
+        ids: &[GroupId],
+        cx: &mut Context<'_>,
+    ) {
+        let (groups, refused, waits_for) = (ids.to_vec(), BTreeMap::new(), BTreeSet::new());
+        let mut deletion = Deletion { to, index, groups, refused, waits_for };
+        let (mut records, mut applied, mut asks) = (Vec::new(), Applied::default(), Vec::new());
+        for id in ids {
+            let Some(group) = self.share_group(id) else { continue };
+            if !group.base.members.is_empty() {
+                deletion.refused.insert(id.clone(), ErrorCode::NonEmptyGroup);
+                continue;
+            }
+            let Some(outcome) = group.delete_states(cx.image) else { continue };
+            let (written, change) = self.change_share(id, &outcome, MemberRemoval::Left, cx);
+            records.extend(written);
+            applied.modern.extend(change);
+            if !outcome.response.is_empty() {
+                deletion.waits_for.insert(id.clone());
+                asks.push(StateAsk {
+                    partition: cx.partition,
+                    group: id.clone(),
+                    states: outcome.response,
+                    work: StateWork::Delete { to, index },
+                });
+            }
+        }
+        match records.is_empty() {
+            true => self.delete_remaining(deletion, cx),
+            false => {
+                let then = Then::StatesDeleting { deletion, asks };
+                self.submit(Some(Write { records, applied, then }), cx);
+            }
+        }
+    }
+
+    /// It is safe that states are being deleted, or that could not be written.
+    pub(super) fn delete_states(
+        &mut self,
+        deletion: Deletion,
+        asks: Vec<StateAsk>,
+        result: Result<(), ErrorCode>,
+        cx: &mut Context<'_>,
+    ) {
+        match result {
+            Ok(()) => {
+                cx.ask_for_states(asks);
+                self.go_on_deleting(deletion, cx);
+            }
+            Err(error) => refuse_all(deletion, coordinator_error(error), cx),
+        }
+    }
+
+    fn go_on_deleting(&mut self, deletion: Deletion, cx: &mut Context<'_>) {
+        if deletion.waits_for.is_empty() {
+            return self.delete_remaining(deletion, cx);
+        }
+        self.deletions.insert((deletion.to, deletion.index), deletion);
+    }
+
+    // Loading.
+
+    /// A tombstone of a group that is gone is passed over.
+    pub(super) fn replay_share(
+        &mut self,
+        id: GroupId,
+        record: &ShareGroupRecord,
+        has_value: bool,
+        cx: &Context<'_>,
+    ) {
+        if !has_value && self.share_group(&id).is_none() {
+            return;
+        }
+        if self.share_group_mut(&id).replay(record, cx.now) == Replayed::Deleted {
+            self.groups.remove(&id);
+        }
+    }
+
+    /// Members have their full session timeouts from now on.
+    pub(super) fn expect_share_group(&mut self, id: &GroupId, cx: &mut Context<'_>) {
+        if self.share_group(id).is_none() {
+            return;
+        }
+        let ends = cx.now.plus_ms(i64::from(cx.share_config(id).session_timeout_ms));
+        let group = self.share_group_mut(id);
+        group.sessions = group.base.members.keys().map(|member| (member.clone(), ends)).collect();
+        for member in group.sessions.keys() {
+            cx.set_timer(cx.session_timer(id, member), ends);
+        }
+    }
+}
+
+/// Another broker coordinates the group.
+pub(super) fn end_sessions(group: &ShareGroup, cx: &mut Context<'_>) {
+    for member in group.sessions.keys() {
+        cx.cancel_timer(cx.session_timer(&group.base.id, member));
+    }
+}
+
+/// None of the groups is deleted.
+pub(super) fn refuse_all(deletion: Deletion, error: ErrorCode, cx: &mut Context<'_>) {
+    let results = deletion.groups.iter().map(|id| result_of(id, error)).collect();
+    cx.gather(deletion.to, deletion.index, Part::Deleted(results));
+}

@@ -1,0 +1,74 @@
+//! Share groups at the coordinator of their partition of `__consumer_offsets` (KIP-932).
+//!
+//! Mirrors the share groups' part of `GroupCoordinatorService`.
+//!
+//! **Invariant:** each request is answered once, whatever becomes of the states that it needs.
+
+use std::rc::Rc;
+
+use kafka_protocol::messages as m;
+use kafka_protocol::messages::share_group_describe_response::DescribedGroup;
+
+use super::modern::share::{ShareGroup, check_request};
+use super::{At, GroupCoordinator, GroupEffects, StateAsk};
+use crate::kafka::effects::RequestId;
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::types::{ClientName, GroupId};
+
+impl GroupCoordinator {
+    /// The share groups that are coordinated here.
+    pub fn share_groups(&self) -> impl Iterator<Item = &Rc<ShareGroup>> {
+        self.shards.values().flat_map(|shard| shard.share_groups())
+    }
+
+    /// A share group, if it is coordinated here.
+    pub fn share_group(&self, id: &GroupId) -> Option<&Rc<ShareGroup>> {
+        self.shards.get(&self.partition_for(id))?.share_group(id)
+    }
+
+    pub(super) fn share_heartbeat(
+        &mut self,
+        at: At<'_>,
+        id: RequestId,
+        client: &ClientName,
+        request: &m::ShareGroupHeartbeatRequest,
+        fx: &mut GroupEffects,
+    ) {
+        if let Err(refusal) = check_request(request) {
+            return fx.effects.respond(id, refusal.to_share_heartbeat());
+        }
+        let handled = self.with_shard(at, &request.group_id, fx, |shard, cx| {
+            shard.share_heartbeat(id, client, request, cx);
+        });
+        if let Err(error) = handled {
+            let response = m::ShareGroupHeartbeatResponse::default().with_error_code(error.code());
+            fx.effects.respond(id, response);
+        }
+    }
+
+    /// What is safe of each group is told at once.
+    pub(super) fn describe_share_groups(
+        &self,
+        at: At<'_>,
+        request: &m::ShareGroupDescribeRequest,
+    ) -> m::ShareGroupDescribeResponse {
+        let refused = |group: &m::GroupId, error: ErrorCode| {
+            DescribedGroup::default().with_group_id(group.clone()).with_error_code(error.code())
+        };
+        let described = request.group_ids.iter().map(|group| match self.shard_state(group) {
+            _ if group.is_empty() => refused(group, ErrorCode::InvalidGroupId),
+            Ok(partition) => self.shards[&partition].describe_share_group(group, at.image),
+            Err(error) => refused(group, error),
+        });
+        m::ShareGroupDescribeResponse::default().with_groups(described.collect())
+    }
+
+    /// What the share coordinators said to an ask: NONE, or the first error of its states.
+    pub fn on_states(&mut self, at: At<'_>, ask: &StateAsk, error: ErrorCode, fx: &mut GroupEffects) {
+        self.if_led(at, ask.partition, fx, |shard, cx| {
+            if !shard.loading {
+                shard.on_states(ask, error, cx);
+            }
+        });
+    }
+}
