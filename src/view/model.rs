@@ -213,6 +213,8 @@ pub struct GroupView {
     pub state: Rc<str>,
     pub tone: Tone,
     pub generation: i32,
+    /// What `generation` is: "generation", or "epoch" with the newer protocol.
+    pub counted: &'static str,
     /// "range".
     pub protocol: Rc<str>,
     pub coordinator: Option<BrokerId>,

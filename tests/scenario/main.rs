@@ -10,6 +10,7 @@ mod clocks;
 mod compaction;
 mod configs;
 mod connections;
+mod consumer_protocol;
 mod coordinators;
 mod delete_records;
 mod delivery;

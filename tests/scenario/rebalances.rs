@@ -22,7 +22,7 @@ fn member(c: &mut Cluster, name: &str, topics: &[&str], more: &[(&str, &str)]) {
 }
 
 /// A cluster whose offsets topic exists, so that the first members of `g` wait only for each other.
-fn warm(topics: &[(&str, i32)]) -> Cluster {
+pub fn warm(topics: &[(&str, i32)]) -> Cluster {
     let mut c = cluster(3);
     for (topic, partitions) in topics {
         c = c.topic(topic, *partitions, 3, &[]);
@@ -35,7 +35,7 @@ fn warm(topics: &[(&str, i32)]) -> Cluster {
 }
 
 /// Records for all partitions of `t`, from now on.
-fn traffic(c: &mut Cluster, rate: &str) {
+pub fn traffic(c: &mut Cluster, rate: &str) {
     let keys = "key-{0..63}".parse().expect("a key pattern");
     c.give(Command::AddProducer(ProducerSpec {
         name: "p".into(),
@@ -49,12 +49,12 @@ fn traffic(c: &mut Cluster, rate: &str) {
     c.run_ms(1_000);
 }
 
-fn partitions_of(c: &Cluster, name: &str) -> Vec<i32> {
+pub fn partitions_of(c: &Cluster, name: &str) -> Vec<i32> {
     c.consumer_state(name).subscription().partitions().iter().map(|tp| tp.partition).collect()
 }
 
 /// The longest time between `from_ms` and now in which nobody was returned a record of a partition.
-fn longest_pause_ms(c: &Cluster, name: &str, from_ms: i64) -> i64 {
+pub fn longest_pause_ms(c: &Cluster, name: &str, from_ms: i64) -> i64 {
     let polled = c
         .entries()
         .filter(|entry| matches!(&entry.event, Event::Polled { tp: polled, .. } if *polled == tp(name)));

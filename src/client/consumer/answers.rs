@@ -1,6 +1,7 @@
 //! What a consumer sends, and whom an answer or its loss concerns.
 
 use super::commits::CommitError;
+use super::modern::HeartbeatKind;
 use super::requests::{Call, coordinator_peer};
 use super::{Consumer, ConsumerTimer};
 use crate::kafka::effects::{Effects, Input, Peer};
@@ -90,6 +91,8 @@ impl Consumer {
             Call::JoinGroup { .. } | Call::SyncGroup { .. } => self.join_lost(now),
             Call::Heartbeat { .. } => self.heartbeat_failed(now),
             Call::LeaveGroup => self.on_leave_group(),
+            Call::ConsumerHeartbeat(HeartbeatKind::Regular) => self.member_heartbeat_failed(now),
+            Call::ConsumerHeartbeat(kind) => self.on_goodbye(kind),
             Call::OffsetCommit(call) => self.commit_done(now, &call, Err(CommitError::Retriable), fx),
             Call::OffsetFetch { attempt } => self.offset_fetch_failed(now, attempt),
             Call::ListOffsets(asked) => asked.iter().for_each(|(tp, _)| self.reset_failed(now, tp)),
@@ -131,6 +134,9 @@ impl Consumer {
                 self.on_heartbeat(now, &sent_as, answer, fx);
             }
             (Call::LeaveGroup, Response::LeaveGroup(_)) => self.on_leave_group(),
+            (Call::ConsumerHeartbeat(kind), Response::ConsumerGroupHeartbeat(answer)) => {
+                self.on_member_heartbeat(now, kind, answer, fx);
+            }
             (Call::OffsetCommit(call), Response::OffsetCommit(answer)) => {
                 self.on_offset_commit(now, &call, answer, fx);
             }

@@ -22,7 +22,7 @@ use crate::kafka::effects::Effects;
 use crate::kafka::event::Event;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
-use crate::kafka::types::TopicPartition;
+use crate::kafka::types::{Generation, TopicPartition};
 
 /// What a commit is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -162,7 +162,7 @@ impl Consumer {
             self.commit_done(now, &call, Ok(()), fx);
         } else if self.membership.coordinator().is_none() {
             self.commit_done(now, &call, Err(CommitError::Retriable), fx);
-        } else if self.membership.state != MemberState::Stable {
+        } else if !self.config.is_modern && self.membership.state != MemberState::Stable {
             // The member is out of its generation: the coordinator would refuse, so the client does.
             let error = CommitError::Final(self.error_outside_generation());
             self.commit_done(now, &call, Err(error), fx);
@@ -196,6 +196,7 @@ impl Consumer {
         let error = codes.map(ErrorCode::from_code).find(|error| !error.is_ok());
         let result = match error {
             None => Ok(()),
+            Some(error) if self.config.is_modern => Err(self.modern_commit_error(now, call, error, fx)),
             Some(error) => Err(self.commit_error(now, call, error, fx)),
         };
         self.commit_done(now, call, result, fx);
@@ -236,6 +237,36 @@ impl Consumer {
                 let reason = RejoinReason::ErrorOf { error, api: "OFFSET_COMMIT" };
                 self.membership.reset(reset_member_id, reason);
                 CommitError::Final(error)
+            }
+            error => CommitError::Final(error),
+        }
+    }
+
+    /// What an error of a commit means with group.protocol=consumer: nothing to the membership, of which heartbeats tell.
+    /// Before partitions are given up a commit of an epoch that is over is made again in that of now.
+    fn modern_commit_error(
+        &mut self,
+        now: Time,
+        call: &CommitCall,
+        error: ErrorCode,
+        fx: &mut Effects<ConsumerTimer>,
+    ) -> CommitError {
+        match error {
+            ErrorCode::CoordinatorLoadInProgress => CommitError::Retriable,
+            // The topic is deleted: what is given up does not wait for it.
+            ErrorCode::UnknownTopicOrPartition if call.kind == CommitKind::BeforeJoin => {
+                CommitError::Final(error)
+            }
+            ErrorCode::UnknownTopicOrPartition => CommitError::Retriable,
+            ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator | ErrorCode::RequestTimedOut => {
+                self.mark_coordinator_unknown(now, error, fx);
+                CommitError::Retriable
+            }
+            ErrorCode::StaleMemberEpoch
+                if call.kind == CommitKind::BeforeJoin
+                    && self.membership.identity.generation != Generation::NONE =>
+            {
+                CommitError::Retriable
             }
             error => CommitError::Final(error),
         }

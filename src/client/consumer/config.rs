@@ -107,10 +107,16 @@ pub const KEYS: &[Key] = &[
         doc: "Whether records of open and aborted transactions are returned.",
     },
     Key {
-        name: "group.protocol",
+        name: PROTOCOL,
         default: "classic",
-        kind: Kind::OneOf(&["classic", "consumer"]),
+        kind: Kind::OneOf(&[CLASSIC, CONSUMER]),
         doc: "Who plans the assignment: a member (classic) or the coordinator (consumer).",
+    },
+    Key {
+        name: REMOTE_ASSIGNOR,
+        default: NULL,
+        kind: Kind::Text,
+        doc: "Which of its assignors the coordinator is to take (uniform, range), with group.protocol=consumer; most votes win.",
     },
     Key {
         name: "partition.assignment.strategy",
@@ -127,15 +133,16 @@ pub const KEYS: &[Key] = &[
     },
 ];
 
-const NOT_MODELLED: &[&str] = &[
-    "config.providers",
-    "exclude.internal.topics",
-    "group.remote.assignor",
-    "key.deserializer",
-    "value.deserializer",
-];
+const NOT_MODELLED: &[&str] =
+    &["config.providers", "exclude.internal.topics", "key.deserializer", "value.deserializer"];
 
 const STRATEGY: &str = "partition.assignment.strategy";
+const PROTOCOL: &str = "group.protocol";
+const REMOTE_ASSIGNOR: &str = "group.remote.assignor";
+const CLASSIC: &str = "classic";
+const CONSUMER: &str = "consumer";
+/// With group.protocol=consumer they are the group's, or the coordinator's, to say (A69).
+const CLASSIC_ONLY: [&str; 3] = [STRATEGY, "heartbeat.interval.ms", "session.timeout.ms"];
 /// Names a static member; no two members that live share one.
 pub const INSTANCE_ID: &str = "group.instance.id";
 
@@ -211,6 +218,10 @@ pub struct ConsumerConfig {
     pub heartbeat_interval_ms: i32,
     pub max_poll_interval_ms: i32,
     pub strategy: Strategy,
+    /// group.protocol=consumer: the coordinator plans the assignment.
+    pub is_modern: bool,
+    /// group.remote.assignor, of which the coordinator judges whether it has it.
+    pub remote_assignor: Option<Rc<str>>,
     /// Of a static member (R-GRP-24).
     pub group_instance_id: Option<Rc<str>>,
     /// auto.commit.interval.ms; `None` with enable.auto.commit=false.
@@ -233,6 +244,7 @@ impl ConsumerConfig {
     pub fn read(given: &BTreeMap<String, String>) -> Result<ConsumerConfig, ConfigError> {
         let not_modelled = [COMMON_NOT_MODELLED, NOT_MODELLED].concat();
         refuse_unmodelled_values(given)?;
+        refuse_keys_of_the_other_protocol(given)?;
         let values = Values::read(&[COMMON_KEYS, KEYS], &not_modelled, given)?;
         let config = ConsumerConfig {
             common: CommonConfig::from_values(&values),
@@ -240,6 +252,8 @@ impl ConsumerConfig {
             heartbeat_interval_ms: values.int("heartbeat.interval.ms"),
             max_poll_interval_ms: values.int("max.poll.interval.ms"),
             strategy: Strategy::read(values.list(STRATEGY))?,
+            is_modern: values.text(PROTOCOL) == CONSUMER,
+            remote_assignor: values.optional_text(REMOTE_ASSIGNOR).map(Rc::from),
             group_instance_id: values.optional_text(INSTANCE_ID).map(Rc::from),
             auto_commit_interval_ms: values
                 .boolean("enable.auto.commit")
@@ -288,13 +302,28 @@ impl Default for ConsumerConfig {
     }
 }
 
+/// Each protocol refuses what only the other one has.
+fn refuse_keys_of_the_other_protocol(given: &BTreeMap<String, String>) -> Result<(), ConfigError> {
+    let (refused, protocol) = match given.get(PROTOCOL).map(|protocol| protocol.trim()) {
+        Some(CONSUMER) => (&CLASSIC_ONLY[..], "CONSUMER"),
+        _ => (&[REMOTE_ASSIGNOR][..], "CLASSIC"),
+    };
+    let found = given.iter().find(|(key, value)| refused.contains(&key.as_str()) && !value.trim().is_empty());
+    match found {
+        None => Ok(()),
+        Some((key, value)) => {
+            let reason = format!("{key} cannot be set when group.protocol={protocol}");
+            Err(ConfigError::new(key, value, reason))
+        }
+    }
+}
+
 /// Refuses values that Kafka takes and that would not do here what they do in Kafka.
 fn refuse_unmodelled_values(given: &BTreeMap<String, String>) -> Result<(), ConfigError> {
     for (key, value) in given {
         let value = value.trim();
         let reason = match key.as_str() {
             "isolation.level" if value == "read_committed" => "not modelled yet: there are no transactions",
-            "group.protocol" if value == "consumer" => "not modelled yet: groups are classic",
             "group.id" => "a consumer's group is given with its name and topics",
             "auto.offset.reset" if value.starts_with("by_duration:") => "not modelled yet",
             _ => continue,
@@ -339,11 +368,34 @@ mod tests {
     #[test]
     fn what_would_not_do_what_kafka_does_is_refused_with_the_reason() {
         check_refused("isolation.level", "read_committed", "not modelled yet");
-        check_refused("group.protocol", "consumer", "not modelled yet");
         check_refused("auto.offset.reset", "by_duration:PT1H", "not modelled yet");
         check_refused("group.id", "g", "a consumer's group");
         check_refused("auto.offset.reset", "first", "String must be one of");
         check_refused("heartbeat.interval.ms", "45000", "Heartbeat must be set lower");
+    }
+
+    #[test]
+    fn a69_each_protocol_refuses_what_only_the_other_has_and_names_the_key() {
+        let with = |protocol: &str, key: &str, value: &str| {
+            let given = [(PROTOCOL, protocol), (key, value)].map(|(key, value)| (key.into(), value.into()));
+            ConsumerConfig::read(&BTreeMap::from(given))
+                .map_err(|error| (error.key.clone(), error.reason.clone()))
+        };
+        let classic =
+            [("heartbeat.interval.ms", "3000"), ("session.timeout.ms", "45000"), (STRATEGY, "range")];
+        for (key, value) in classic {
+            let reason = format!("{key} cannot be set when group.protocol=CONSUMER");
+            assert_eq!(with(CONSUMER, key, value).unwrap_err(), (key.to_owned(), reason));
+            assert!(with(CLASSIC, key, value).is_ok());
+        }
+        let reason = format!("{REMOTE_ASSIGNOR} cannot be set when group.protocol=CLASSIC");
+        assert_eq!(
+            with(CLASSIC, REMOTE_ASSIGNOR, "range").unwrap_err(),
+            (REMOTE_ASSIGNOR.to_owned(), reason)
+        );
+        let config = with(CONSUMER, REMOTE_ASSIGNOR, "range").unwrap();
+        assert!(config.is_modern && config.remote_assignor.as_deref() == Some("range"));
+        assert!(!ConsumerConfig::default().is_modern);
     }
 
     #[test]

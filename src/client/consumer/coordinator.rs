@@ -5,6 +5,7 @@
 use kafka_protocol::messages::{FindCoordinatorRequest, FindCoordinatorResponse, GroupId};
 
 use super::membership::Coordinator;
+use super::modern::Member;
 use super::program::{Activity, CloseStep};
 use super::requests::{Call, coordinator_peer};
 use super::{Consumer, ConsumerTimer};
@@ -26,7 +27,8 @@ impl Consumer {
             Activity::Closing { step, .. } => step == CloseStep::Committing,
             Activity::Stopped | Activity::Processing { .. } => false,
         };
-        application || self.membership.sends_heartbeats()
+        let modern = self.membership.modern.as_ref().is_some_and(Member::sends_heartbeats);
+        application || modern || self.membership.sends_heartbeats()
     }
 
     /// Asks a broker who coordinates the group, if that is wanted and due.

@@ -114,7 +114,7 @@ impl Consumer {
         });
     }
 
-    fn tell_revoked(
+    pub(super) fn tell_revoked(
         &self,
         partitions: Vec<TopicPartition>,
         reason: RevokeReason,

@@ -17,6 +17,7 @@ use crate::kafka::time::Time;
 impl Consumer {
     /// The background thread's turn.
     pub(super) fn run_background_thread(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        self.run_member(now, fx);
         if !self.membership.sends_heartbeats() || self.membership.coordinator().is_none() {
             return;
         }
@@ -33,7 +34,7 @@ impl Consumer {
     /// When the background thread has something to do.
     pub(super) fn background_thread_due(&self) -> Option<Time> {
         if !self.membership.sends_heartbeats() {
-            return None;
+            return self.member_due();
         }
         let heartbeat = self.membership.heartbeat;
         Some(match self.membership.coordinator {
@@ -115,6 +116,9 @@ impl Consumer {
     /// Says goodbye to the coordinator if it knows this member and the member is no static one, and forgets the membership
     /// (R-CONS-25, R-CONS-27). Says whether an answer will come.
     pub(super) fn leave(&mut self, now: Time, reason: LeaveReason, fx: &mut Effects<ConsumerTimer>) -> bool {
+        if self.config.is_modern {
+            return self.say_goodbye(now, reason, fx);
+        }
         let membership = &self.membership;
         let says_so = membership.coordinator().is_some()
             && membership.state != MemberState::Unjoined

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::modern::Member;
 use super::plan::Snapshot;
 use super::reason::RejoinReason;
 use crate::kafka::group::assignor::{ClientAssignor, Subscription};
@@ -142,15 +143,17 @@ pub struct Membership {
     /// What the next poll() throws.
     pub fatal: Option<ErrorCode>,
     pub heartbeat: Heartbeat,
+    /// With group.protocol=consumer, where `state`, `identity` and `fatal` follow it, and what is of joins has no use.
+    pub modern: Option<Member>,
 }
 
 impl Membership {
-    pub(super) fn new() -> Membership {
+    pub(super) fn new(modern: Option<Member>) -> Membership {
         Membership {
             coordinator: Coordinator::Unknown { retry_at: Time::ZERO },
             state: MemberState::Unjoined,
             identity: Identity::none(),
-            rejoin_needed: true,
+            rejoin_needed: modern.is_none(),
             rejoin_reason: RejoinReason::None,
             join: Join::IDLE,
             prepare: JoinPrepare::Needed,
@@ -165,6 +168,7 @@ impl Membership {
                 poll_until: Time::ZERO,
                 failures: 0,
             },
+            modern,
         }
     }
 
@@ -175,9 +179,10 @@ impl Membership {
         }
     }
 
-    /// Whether the background thread sends heartbeats.
+    /// Whether the background thread sends the classic protocol's heartbeats.
     pub fn sends_heartbeats(&self) -> bool {
-        matches!(self.state, MemberState::CompletingRebalance | MemberState::Stable)
+        let joined = matches!(self.state, MemberState::CompletingRebalance | MemberState::Stable);
+        joined && self.modern.is_none()
     }
 
     pub fn is_rebalancing(&self) -> bool {

@@ -16,6 +16,7 @@ mod fetcher;
 mod handover;
 mod heartbeat;
 mod membership;
+pub mod modern;
 mod offsets;
 mod owned;
 mod plan;
@@ -54,8 +55,10 @@ use crate::kafka::event::Event;
 use crate::kafka::network_client::{NetworkClient, NetworkTimer};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::random::Random;
+use crate::kafka::share::key::uuid_text;
 use crate::kafka::time::Time;
-use crate::kafka::types::BrokerId;
+use crate::kafka::types::{BrokerId, MemberId};
+use modern::Member;
 use offsets::CommittedLookup;
 use requests::{Call, Requests};
 
@@ -126,6 +129,7 @@ impl Consumer {
         let mut metadata =
             Metadata::new(bootstrap, config.common, config.allow_auto_create_topics, stream("metadata"));
         metadata.want(spec.topics.iter().cloned().collect());
+        let modern = config.is_modern.then(|| Member::new(member_id(&mut stream("member"))));
         Ok(Consumer {
             program: Program::new(&spec.program),
             spec: Rc::new(spec),
@@ -133,7 +137,7 @@ impl Consumer {
             random,
             requests: Requests::new(network),
             metadata,
-            membership: Membership::new(),
+            membership: Membership::new(modern),
             subscription: SubscriptionState::default(),
             commits: Commits::new(),
             committed_lookup: CommittedLookup::new(),
@@ -150,6 +154,7 @@ impl Consumer {
         match &input {
             Input::Start => {
                 self.commits.restart_interval(now, &self.config);
+                self.membership.heartbeat.poll_until = now.plus_ms(self.config.max_poll_interval_ms.into());
                 self.start_line(now);
             }
             _ if self.program.activity == Activity::Stopped => return,
@@ -254,6 +259,16 @@ impl Consumer {
         if !matches!(self.program.activity, Activity::Stopped | Activity::Closing { .. }) {
             fx.event(Event::ClientFailed { client: self.spec.name.clone(), error });
             self.begin_close(now);
+        }
+    }
+}
+
+/// `Uuid.randomUuid`: the id that a member of the newer protocol gives itself.
+fn member_id(random: &mut Random) -> MemberId {
+    loop {
+        let text = uuid_text(random.uuid());
+        if !text.starts_with('-') {
+            return MemberId::new(&text);
         }
     }
 }

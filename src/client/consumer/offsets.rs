@@ -21,7 +21,7 @@ use crate::kafka::effects::Effects;
 use crate::kafka::event::{Event, PositionSource};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, Topic, TopicPartition};
+use crate::kafka::types::{BrokerId, Generation, LeaderEpoch, Offset, Topic, TopicPartition};
 
 /// The OffsetFetch for partitions without a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +89,13 @@ impl Consumer {
         let group = OffsetFetchRequestGroup::default()
             .with_group_id(self.group_id())
             .with_topics(Some(topics.into_iter().map(topic).collect()));
+        let identity = &self.membership.identity;
+        let group = match self.config.is_modern && identity.generation != Generation::NONE {
+            true => {
+                group.with_member_id(Some(identity.member.to_wire())).with_member_epoch(identity.generation.0)
+            }
+            false => group,
+        };
         let request = OffsetFetchRequest::default().with_groups(vec![group]).with_require_stable(true);
         self.committed_lookup.in_flight = true;
         self.committed_lookup.attempt += 1;
@@ -123,6 +130,10 @@ impl Consumer {
             Some(error @ (ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable)) => {
                 self.offset_fetch_failed(now, attempt);
                 self.mark_coordinator_unknown(now, error, fx);
+            }
+            // The next heartbeat's answer has the epoch that counts.
+            Some(ErrorCode::StaleMemberEpoch) if self.membership.identity.generation != Generation::NONE => {
+                self.offset_fetch_failed(now, attempt);
             }
             Some(error) if error.is_retriable() && error != ErrorCode::UnknownTopicOrPartition => {
                 self.offset_fetch_failed(now, attempt);

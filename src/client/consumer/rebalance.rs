@@ -33,6 +33,9 @@ enum Retry {
 impl Consumer {
     /// The group's share of a poll(): find the coordinator, join if needed, commit if that is due.
     pub(super) fn poll_group(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) -> Progress {
+        if self.config.is_modern {
+            return self.poll_member(now, fx);
+        }
         if let Some(error) = self.membership.fatal {
             self.fail(now, error, fx);
             return Progress::Blocked;

@@ -10,6 +10,7 @@ use super::ConsumerTimer;
 use super::commits::CommitCall;
 use super::config::OffsetReset;
 use super::membership::Identity;
+use super::modern::HeartbeatKind;
 use super::subscription::Validation;
 use crate::kafka::effects::{Channel, Effects, Input, Peer};
 use crate::kafka::network_client::{NetworkClient, NetworkEvent};
@@ -26,6 +27,7 @@ pub(super) enum Call {
     SyncGroup { sent_as: Identity },
     Heartbeat { sent_as: Identity },
     LeaveGroup,
+    ConsumerHeartbeat(HeartbeatKind),
     OffsetCommit(Rc<CommitCall>),
     OffsetFetch { attempt: i32 },
     ListOffsets(Rc<[(TopicPartition, OffsetReset)]>),

@@ -7,6 +7,7 @@ use super::commits::{Commits, SyncStep};
 use super::config::ConsumerConfig;
 use super::fetcher::Fetcher;
 use super::membership::{Coordinator, Join, JoinPrepare, Membership};
+use super::modern::Phase;
 use super::owned::FetchState;
 use super::program::{Activity, CloseStep, Program};
 use super::spec::ConsumerSpec;
@@ -32,6 +33,8 @@ pub enum Waiting {
     JoinAnswer { since: Time },
     /// The leader: metadata of topics that others subscribe to.
     MetadataForPlan { since: Time },
+    /// The first ConsumerGroupHeartbeat of a member of the newer protocol.
+    FirstHeartbeat,
     /// SyncGroup, which waits for the leader's plan.
     SyncAnswer { since: Time },
     /// OffsetFetch, or its next try.
@@ -124,6 +127,15 @@ impl Consumer {
     }
 
     fn poll_waits_for(&self) -> Waiting {
+        if let Some(member) = &self.membership.modern {
+            match (member.phase, self.membership.prepare) {
+                (Phase::Joining, _) => return Waiting::FirstHeartbeat,
+                (_, JoinPrepare::Committing { until } | JoinPrepare::Retrying { until, .. }) => {
+                    return Waiting::CommitBeforeJoin { until };
+                }
+                _ => {}
+            }
+        }
         match self.membership.join {
             Join::Joining { since } => return Waiting::JoinAnswer { since },
             Join::AwaitingMetadata { since, .. } => return Waiting::MetadataForPlan { since },

@@ -132,6 +132,8 @@ pub enum RevokeReason {
     Rebalance,
     /// onPartitionsRevoked of a cooperative member: the new plan takes them from it (R-GRP-30).
     Reassigned,
+    /// onPartitionsRevoked with group.protocol=consumer: the coordinator assigns them to others (R-CG8-18).
+    Reconciled,
     /// onPartitionsLost: the member is no longer known (R-GRP-32).
     Lost,
     Closing,

@@ -27,7 +27,7 @@ impl ShareKey {
 /// `asCoordinatorKey`: what FindCoordinator is asked for.
 impl fmt::Display for ShareKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.group, uuid_text(&self.topic_id), self.partition)
+        write!(f, "{}:{}:{}", self.group, uuid_text(self.topic_id.0), self.partition)
     }
 }
 
@@ -37,10 +37,10 @@ const BITS: u32 = 6;
 const BASE64_DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// A Kafka `Uuid` as text: base64 for addresses, without padding.
-fn uuid_text(id: &TopicId) -> String {
+pub fn uuid_text(id: uuid::Uuid) -> String {
     // 128 bits and four more, so that the last digit is whole.
-    let low = id.0.as_u128() << 4;
-    let high = id.0.as_u128() >> (128 - BITS);
+    let low = id.as_u128() << 4;
+    let high = id.as_u128() >> (128 - BITS);
     let digit = |place: u32| match place {
         0 => high,
         _ => low << (BITS * place - 4) >> (128 - BITS),

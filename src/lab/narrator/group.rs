@@ -20,6 +20,8 @@ pub(super) struct Groups {
     lost: BTreeSet<GroupId>,
     /// Those of them whose search has found the old one once.
     found_again: BTreeSet<GroupId>,
+    /// Groups of the newer protocol, which count epochs.
+    modern: BTreeSet<GroupId>,
 }
 
 impl Groups {
@@ -28,6 +30,7 @@ impl Groups {
     }
 
     pub fn tell(&mut self, time: Time, event: &Event) -> Option<Sentence> {
+        self.note_protocol(event);
         match event {
             Event::CoordinatorFound { client, group, broker } => self.found(time, client, group, *broker),
             Event::CoordinatorLost { client, group, error } => {
@@ -54,12 +57,29 @@ impl Groups {
                 (!owned.is_empty()).then(|| joins_with(time, client, owned, reason))
             }
             Event::PartitionsAssigned { client, group, generation, partitions, added } => {
-                Some(assigned(time, client, group, *generation, partitions, added))
+                let era = match self.modern.contains(group) {
+                    true => format!("epoch {generation}"),
+                    false => format!("generation {generation}"),
+                };
+                Some(assigned(time, client, group, &era, partitions, added))
             }
             Event::PartitionsRevoked { client, partitions, reason, .. } if !partitions.is_empty() => {
                 Some(revoked(time, client, partitions, *reason))
             }
             event => coordinator(time, event).or_else(|| group_admin::tell(time, event)),
+        }
+    }
+
+    fn note_protocol(&mut self, event: &Event) {
+        match event {
+            Event::ConsumerGroupStateChanged { group, .. }
+            | Event::GroupConverted { group, classic: false } => {
+                self.modern.insert(group.clone());
+            }
+            Event::GroupStateChanged { group, .. } | Event::GroupConverted { group, classic: true } => {
+                self.modern.remove(group);
+            }
+            _ => {}
         }
     }
 
@@ -107,13 +127,13 @@ fn assigned(
     time: Time,
     client: &ClientName,
     group: &GroupId,
-    generation: Generation,
+    era: &str,
     partitions: &[TopicPartition],
     added: &[TopicPartition],
 ) -> Sentence {
     let about = Subject::Client(client.clone());
     if partitions.is_empty() {
-        let title = format!("{client} owns nothing in generation {generation} of {group}");
+        let title = format!("{client} owns nothing in {era} of {group}");
         return Sentence::new(time, Tone::Warn, about, title)
             .detail("The plan has no partition for it; it stands by.")
             .rules(&["R-GRP-30"]);
@@ -122,12 +142,12 @@ fn assigned(
         partitions.iter().filter(|tp| added.binary_search(tp).is_err()).collect();
     if !kept.is_empty() {
         let (kept, added) = (list(&kept), list(added));
-        let title = format!("{client} keeps {kept} and gets {added} in generation {generation} of {group}");
+        let title = format!("{client} keeps {kept} and gets {added} in {era} of {group}");
         return Sentence::new(time, Tone::Good, about, title)
             .detail("Positions and fetch sessions of what it keeps go on as they were.")
             .rules(&["R-GRP-30", "R-GRP-31"]);
     }
-    let title = format!("{client} owns {} in generation {generation} of {group}", list(partitions));
+    let title = format!("{client} owns {} in {era} of {group}", list(partitions));
     Sentence::new(time, Tone::Good, about, title)
         .detail("It asks for the committed offsets and reads on from there.")
         .rules(&["R-GRP-30"])
@@ -147,6 +167,16 @@ fn revoked(time: Time, client: &ClientName, partitions: &[TopicPartition], reaso
                 .detail("The plan leaves them out, so nobody owns them until it has joined once more.")
                 .rules(&["R-GRP-30", "R-ASG-8"])
         }
+        RevokeReason::Reconciled => Sentence::new(
+            time,
+            Tone::Warn,
+            about,
+            format!("{client} gives up {owned} for another member"),
+        )
+        .detail(
+            "It has committed and tells the coordinator at once, which gives them away; the rest is read on.",
+        )
+        .rules(&["R-CG8-11", "R-CG8-18"]),
         RevokeReason::Lost => Sentence::new(time, Tone::Bad, about, format!("{client} lost {owned}"))
             .detail("The group does not know it any more; it can commit nothing of what it has processed.")
             .rules(&["R-GRP-32"]),

@@ -31,7 +31,7 @@ pub fn Group(props: &GroupProps) -> Html {
         <section class="group" aria-label={sentences::group(view)}>
             <div key="head" class="group-head">
                 <h3>{ format!("group {}", view.id) }</h3>
-                <span class="dim">{ format!("{} · generation {} · {coordinator}", view.protocol, view.generation) }</span>
+                <span class="dim">{ format!("{} · {} {} · {coordinator}", view.protocol, view.counted, view.generation) }</span>
                 <span class={classes!("pill", tone(view.tone))}>{ view.state.as_ref() }</span>
                 <span class="waiting">{ view.waiting.as_deref().unwrap_or("").to_owned() }</span>
                 <button type="button" class="quiet" aria-label={format!("add a consumer to {}", view.id)} {onclick}>

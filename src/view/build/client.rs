@@ -7,18 +7,16 @@ use std::rc::Rc;
 
 use super::broker::BrokerSource;
 use super::faults::Faults;
+use super::group::{Counted, GroupAt};
 use super::reuse::{keep_array, keep_list};
 use crate::client::consumer::{Activity, Consumer, Line, MemberState, Waiting};
 use crate::client::producer::status::{BatchState, Waiting as ProducerWaiting};
 use crate::client::producer::{Phase, Producer};
-use crate::kafka::event::GroupState;
-use crate::kafka::group::consumer_protocol::assigned_partitions;
-use crate::kafka::group::{ClassicGroup, Member};
+use crate::kafka::group::ClassicGroup;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, Generation, GroupId, NodeId, Offset, TopicPartition};
+use crate::kafka::types::{BrokerId, ClientName, Generation, GroupId, NodeId, Offset, TopicPartition};
 use crate::view::model::{ConsumedView, ConsumerView, Flag, FlagKind, GroupView, Health, ProducerView, Tone};
-use crate::view::sentences;
 
 /// The node of a client that has none any more.
 const GONE: NodeId = NodeId::Client(u32::MAX);
@@ -31,7 +29,7 @@ pub struct ClientSource<'a, C> {
 }
 
 /// "12 s", "0.4 s".
-fn seconds(ms: i64) -> String {
+pub fn seconds(ms: i64) -> String {
     match ms.max(0) {
         ms @ 0..10_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
         ms => format!("{} s", ms / 1000),
@@ -123,7 +121,7 @@ pub fn flags(
 /// A group at its coordinator, if one has it, and its members.
 pub fn group_view(
     id: &GroupId,
-    coordinator: Option<(BrokerId, &ClassicGroup)>,
+    coordinator: Option<(BrokerId, GroupAt<'_>)>,
     consumers: &[&ClientSource<'_, Consumer>],
     ends: &dyn Fn(&TopicPartition) -> Option<Offset>,
     now: Time,
@@ -137,20 +135,29 @@ pub fn group_view(
         consumer_view(source, ends, now, faults, before.map(|view| &**view))
     });
     let group = coordinator.map(|(_, group)| group);
-    let lives = |member: &Member| consumers.iter().any(|source| source.client.spec().name == member.client);
-    let gone = group.into_iter().flat_map(|group| group.members.values()).filter(|member| !lives(member));
-    let mut members: Vec<ConsumerView> = members.chain(gone.map(|member| gone_view(member, now))).collect();
+    let lives = |name: &ClientName| consumers.iter().any(|source| source.client.spec().name == *name);
+    let gone = group.into_iter().flat_map(|group| group.gone(lives));
+    let mut members: Vec<ConsumerView> = members.chain(gone.map(|member| gone_view(&member, now))).collect();
     members.sort_by(|a, b| a.name.cmp(&b.name));
     let members = keep_list(before.map(|view| &view.members), members, |a, b| a.name == b.name);
-    let no_protocol = if group.is_some() { "no protocol yet" } else { "as its members know" };
+    let modern = match group {
+        Some(group) => matches!(group, GroupAt::Modern(..)),
+        None => consumers.iter().any(|source| source.client.config().is_modern),
+    };
+    let protocol = match group {
+        Some(GroupAt::Classic(ClassicGroup { protocol: Some(protocol), .. })) => protocol,
+        Some(group) => group.protocol(),
+        None => "as its members know",
+    };
     GroupView {
         id: id.clone(),
-        state: Rc::from(group.map_or("no coordinator", |group| group.state.name())),
-        tone: group.map_or(Tone::Warning, |group| state_tone(group.state)),
-        generation: group.map_or(known_to_members(consumers), |group| group.generation).0.max(0),
-        protocol: Rc::from(group.and_then(|group| group.protocol.as_deref()).unwrap_or(no_protocol)),
+        state: Rc::from(group.map_or("no coordinator", GroupAt::state)),
+        tone: group.map_or(Tone::Warning, GroupAt::tone),
+        generation: group.map_or(known_to_members(consumers).0, GroupAt::generation).max(0),
+        counted: if modern { "epoch" } else { "generation" },
+        protocol: Rc::from(protocol),
         coordinator: coordinator.map(|(broker, _)| broker),
-        waiting: group.and_then(|group| group_waiting(group, now)).map(Rc::from),
+        waiting: group.and_then(|group| group.waiting(now)).map(Rc::from),
         members,
     }
 }
@@ -159,46 +166,6 @@ pub fn group_view(
 fn known_to_members(consumers: &[&ClientSource<'_, Consumer>]) -> Generation {
     let generations = consumers.iter().map(|source| source.client.membership().identity.generation);
     generations.max().unwrap_or(Generation::NONE)
-}
-
-fn state_tone(state: GroupState) -> Tone {
-    match state {
-        GroupState::Stable => Tone::Good,
-        GroupState::PreparingRebalance | GroupState::CompletingRebalance => Tone::Warning,
-        GroupState::Empty => Tone::Neutral,
-        GroupState::Dead => Tone::Bad,
-    }
-}
-
-fn group_waiting(group: &ClassicGroup, now: Time) -> Option<String> {
-    let names = |missing: &dyn Fn(&Member) -> bool| {
-        let names: Vec<&str> = group
-            .members
-            .values()
-            .filter(|member| missing(member))
-            .map(|member| member.client.as_str())
-            .collect();
-        sentences::list(&names)
-    };
-    let left = |deadline: Option<Time>| match deadline {
-        Some(at) => format!(", {} left", seconds(at.ms_since(now))),
-        None => String::new(),
-    };
-    match group.state {
-        GroupState::PreparingRebalance if group.initial_delay.is_some() => {
-            Some(format!("waits for further members{}", left(group.join_deadline)))
-        }
-        GroupState::PreparingRebalance => {
-            let missing = names(&|member| !member.awaits_join());
-            Some(format!("waits for JoinGroup of {missing}{}", left(group.join_deadline)))
-        }
-        GroupState::CompletingRebalance => {
-            let leader = group.leader.as_ref().and_then(|leader| group.members.get(leader));
-            let leader = leader.map_or("the leader", |leader| leader.client.as_str());
-            Some(format!("waits for the plan of {leader}{}", left(group.sync_deadline)))
-        }
-        GroupState::Empty | GroupState::Stable | GroupState::Dead => None,
-    }
 }
 
 fn consumer_view(
@@ -239,21 +206,22 @@ fn consumer_view(
 }
 
 /// A consumer whose process has ended, while its group still counts it as a member.
-fn gone_view(member: &Member, now: Time) -> ConsumerView {
-    let session = seconds(member.expires_at.ms_since(now));
+fn gone_view(member: &Counted, now: Time) -> ConsumerView {
+    let session = member.expires_at.map_or(0, |at| at.ms_since(now));
     ConsumerView {
         name: Rc::from(member.client.as_str()),
         node: GONE,
         health: Health::Dead,
         state: Rc::from("gone"),
         group_leader: false,
-        owned: assigned_partitions(&member.assignment).into(),
+        owned: member.owned.clone().into(),
         program: Rc::from([]),
         line: None,
         progress: None,
         partitions: Rc::from([]),
         waiting: Some(Rc::from(format!(
-            "Its group waits {session} more for a heartbeat; nobody reads its partitions."
+            "Its group waits {} more for a heartbeat; nobody reads its partitions.",
+            seconds(session)
         ))),
         faults: Rc::from([]),
     }
@@ -311,6 +279,7 @@ fn waiting(waiting: &Waiting, now: Time) -> Option<String> {
         Waiting::JoinBackoff { .. } => "Joins at its next poll.".to_owned(),
         Waiting::JoinAnswer { since: at } => format!("Waits for JoinGroup, {} so far.", since(*at)),
         Waiting::MetadataForPlan { .. } => "Waits for metadata to plan the assignment.".to_owned(),
+        Waiting::FirstHeartbeat => "Waits for the answer to its first heartbeat.".to_owned(),
         Waiting::SyncAnswer { since: at } => format!("Waits for SyncGroup, {} so far.", since(*at)),
         Waiting::CommittedOffsets { .. } => "Waits for its committed offsets.".to_owned(),
         Waiting::OffsetReset => "Waits for ListOffsets: it has no committed offset.".to_owned(),

@@ -7,6 +7,7 @@ mod broker;
 mod client;
 mod faults;
 mod flight;
+mod group;
 mod inspect;
 mod narrative;
 mod reuse;

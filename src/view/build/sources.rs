@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::broker::{BrokerProcess, BrokerSource};
 use super::client::ClientSource;
+use super::group::GroupAt;
 use crate::client::consumer::Consumer;
 use crate::client::producer::Producer;
 use crate::kafka::controller::Controller;
 use crate::kafka::controller::image::ClusterImage;
-use crate::kafka::group::ClassicGroup;
 use crate::kafka::types::{BrokerId, ControllerId, GroupId, NodeId};
 use crate::sim::{Machine, Process, ProcessState, Remains, World};
 use crate::view::model::Health;
@@ -24,7 +24,7 @@ pub struct Sources<'a> {
 
 /// A group, where it is coordinated, and its living consumers.
 pub type GroupSource<'s, 'a> =
-    (GroupId, Option<(BrokerId, &'a ClassicGroup)>, Vec<&'s ClientSource<'a, Consumer>>);
+    (GroupId, Option<(BrokerId, GroupAt<'a>)>, Vec<&'s ClientSource<'a, Consumer>>);
 
 impl<'a> Sources<'a> {
     /// `nothing` stands for the image while nobody has one.
@@ -79,9 +79,11 @@ impl<'a> Sources<'a> {
             group.2.push(source);
         }
         for broker in self.brokers.iter().filter_map(BrokerSource::alive) {
-            for group in broker.groups().groups() {
-                let entry =
-                    groups.entry(group.id.clone()).or_insert_with(|| (group.id.clone(), None, Vec::new()));
+            let classic = broker.groups().groups().map(|group| (&group.id, GroupAt::Classic(group)));
+            let modern = broker.groups().consumer_groups();
+            let modern = modern.map(|group| (&group.base.id, GroupAt::Modern(group, self.image)));
+            for (id, group) in classic.chain(modern) {
+                let entry = groups.entry(id.clone()).or_insert_with(|| (id.clone(), None, Vec::new()));
                 entry.1 = Some((broker.id(), group));
             }
         }

@@ -6,6 +6,7 @@ mod commits;
 mod cooperative;
 mod fetching;
 mod membership;
+mod modern;
 mod racks;
 mod starting;
 mod static_member;

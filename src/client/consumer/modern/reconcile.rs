@@ -1,0 +1,133 @@
+//! poll() of a member: from what it owns to what it is to own (`AbstractMembershipManager.maybeReconcile`; R-CG8-18).
+//!
+//! **Invariant:** what is taken from the member is not read while its positions are committed, nothing that stays is
+//! touched, and the coordinator hears of the end at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{LocalAssignment, Phase};
+use crate::client::consumer::commits::CommitKind;
+use crate::client::consumer::membership::JoinPrepare;
+use crate::client::consumer::{Consumer, ConsumerTimer, Progress};
+use crate::kafka::effects::Effects;
+use crate::kafka::event::{Event, RevokeReason};
+use crate::kafka::time::Time;
+use crate::kafka::types::{TopicId, TopicPartition};
+
+impl Consumer {
+    /// The group's share of a poll(). Whatever it waits for, records are read meanwhile.
+    pub(in crate::client::consumer) fn poll_member(
+        &mut self,
+        now: Time,
+        fx: &mut Effects<ConsumerTimer>,
+    ) -> Progress {
+        if let Some(error) = self.membership.fatal {
+            self.fail(now, error, fx);
+            return Progress::Blocked;
+        }
+        self.reconcile(now, fx);
+        self.commit_if_interval_is_over(now, fx);
+        self.membership.heartbeat.poll_until = now.plus_ms(self.config.max_poll_interval_ms.into());
+        let phase = self.membership.modern.as_ref().map(|member| member.phase);
+        if matches!(phase, Some(Phase::Unsubscribed | Phase::Stale)) {
+            self.begin_member(fx);
+        }
+        Progress::Ready
+    }
+
+    /// Brings the reconciliation as far as it goes.
+    fn reconcile(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        while self.membership.modern.as_ref().is_some_and(|member| member.phase == Phase::Reconciling) {
+            match self.membership.prepare {
+                JoinPrepare::Needed => self.begin_reconciliation(now),
+                JoinPrepare::Committing { until } | JoinPrepare::Retrying { until, .. } if until <= now => {
+                    self.membership.prepare = JoinPrepare::Committed;
+                }
+                JoinPrepare::Committing { .. } => return,
+                JoinPrepare::Retrying { at, .. } if at > now => return,
+                JoinPrepare::Retrying { until, .. } => {
+                    self.membership.prepare = JoinPrepare::Committing { until };
+                    self.commit_positions(now, CommitKind::BeforeJoin, fx);
+                }
+                JoinPrepare::Committed | JoinPrepare::Done => {
+                    self.membership.prepare = JoinPrepare::Needed;
+                    self.finish_reconciliation(now, fx);
+                }
+            }
+        }
+    }
+
+    fn begin_reconciliation(&mut self, now: Time) {
+        let Some(resolved) = self.resolve_target() else { return };
+        let current = self.membership.modern.as_ref().and_then(|member| member.current.as_ref());
+        if current.is_some_and(|current| current.partitions == resolved.partitions) {
+            // Nothing changes, or nothing of which the name is known; the coordinator hears that too.
+            return self.change_member(|member| member.take(resolved));
+        }
+        let assigned = self.named(&resolved.partitions);
+        for tp in self.subscription.partitions() {
+            if !assigned.contains(&tp) {
+                self.subscription.edit(&tp, |owned| owned.pending_revocation = true);
+            }
+        }
+        self.change_member(|member| member.under_way = Some(resolved));
+        self.membership.prepare = match self.config.auto_commit_interval_ms {
+            None => JoinPrepare::Committed,
+            Some(_) => {
+                let until = now.plus_ms(self.config.max_poll_interval_ms.into());
+                JoinPrepare::Retrying { at: now, until }
+            }
+        };
+    }
+
+    /// The target, without topics whose names are not known yet.
+    fn resolve_target(&mut self) -> Option<LocalAssignment> {
+        let member = self.membership.modern.as_mut()?;
+        let mut resolved = member.target.clone()?;
+        for id in resolved.partitions.keys() {
+            if let Some(name) = self.metadata.topic_name(*id) {
+                member.names.insert(*id, name.clone());
+            }
+        }
+        let all = resolved.partitions.len();
+        resolved.partitions.retain(|id, _| member.names.contains_key(id));
+        if resolved.partitions.len() < all {
+            self.metadata.request_update();
+        }
+        Some(resolved)
+    }
+
+    fn named(&self, partitions: &BTreeMap<TopicId, BTreeSet<i32>>) -> BTreeSet<TopicPartition> {
+        let names = self.membership.modern.as_ref().map(|member| &member.names);
+        let topics = partitions.iter().filter_map(|(id, numbers)| Some((names?.get(id)?, numbers)));
+        topics
+            .flat_map(|(topic, numbers)| numbers.iter().map(|number| TopicPartition::new(topic, *number)))
+            .collect()
+    }
+
+    /// onPartitionsRevoked, the new assignment, onPartitionsAssigned.
+    fn finish_reconciliation(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        let Some(taken) = self.membership.modern.as_mut().and_then(|member| member.under_way.take()) else {
+            return;
+        };
+        let assigned = self.named(&taken.partitions);
+        let owned: BTreeSet<TopicPartition> = self.subscription.partitions().into_iter().collect();
+        let revoked: Vec<TopicPartition> = owned.difference(&assigned).cloned().collect();
+        if !revoked.is_empty() {
+            self.tell_revoked(revoked, RevokeReason::Reconciled, fx);
+        }
+        let added = assigned.difference(&owned).cloned().collect();
+        let partitions: Vec<TopicPartition> = assigned.into_iter().collect();
+        self.subscription.assign(&partitions);
+        self.committed_lookup.restart();
+        self.commits.restart_interval(now, &self.config);
+        self.change_member(|member| member.take(taken));
+        fx.event(Event::PartitionsAssigned {
+            client: self.spec.name.clone(),
+            group: self.spec.group.clone(),
+            generation: self.membership.identity.generation,
+            partitions,
+            added,
+        });
+    }
+}
