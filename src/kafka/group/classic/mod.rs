@@ -23,7 +23,6 @@ use super::consumer_protocol::subscribed_topics;
 use super::context::Context;
 use super::java_map::{self, java_hash};
 use crate::kafka::event::{Event, GroupState, MemberRemoval};
-use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::{CoordinatorRecord, GroupMetadataValue, RecordKey};
 use crate::kafka::time::Time;
@@ -187,12 +186,7 @@ impl ClassicGroup {
         if let Some(instance_id) = instance_id {
             match self.static_member_id(instance_id) {
                 None => return Err(ErrorCode::UnknownMemberId),
-                Some(holder) if holder.as_str() != member => {
-                    return Err(match plant::is(Plant::StaticTwinNotFenced) {
-                        true => ErrorCode::UnknownMemberId,
-                        false => ErrorCode::FencedInstanceId,
-                    });
-                }
+                Some(holder) if holder.as_str() != member => return Err(static_member::fenced()),
                 Some(_) => {}
             }
         }

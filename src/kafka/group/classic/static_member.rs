@@ -8,8 +8,17 @@ use super::{ClassicGroup, Member};
 use crate::kafka::event::{GroupState, RebalanceReason};
 use crate::kafka::group::context::Context;
 use crate::kafka::group::write::{Then, Write};
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::MemberId;
+
+/// What is told to who held an instance id that another has now.
+pub(super) fn fenced() -> ErrorCode {
+    match plant::is(Plant::StaticTwinNotFenced) {
+        true => ErrorCode::UnknownMemberId,
+        false => ErrorCode::FencedInstanceId,
+    }
+}
 
 impl ClassicGroup {
     pub(super) fn replace_static_and_rebalance(
@@ -40,11 +49,11 @@ impl ClassicGroup {
 
     /// Puts `new` in the place of `old`, whose parked requests are fenced. Returns the old member as it was.
     fn replace_static(&mut self, old: &MemberId, new: &MemberId, cx: &mut Context<'_>) -> Option<Member> {
-        let fenced = join_error(old.as_str(), ErrorCode::FencedInstanceId).with_protocol_name(None);
-        self.answer_join(old, fenced, cx);
+        let answer = join_error(old.as_str(), fenced()).with_protocol_name(None);
+        self.answer_join(old, answer, cx);
         let mut replaced = self.members.remove(old)?;
         if let Some(to) = replaced.parked_sync.take() {
-            cx.respond(to, sync_error(ErrorCode::FencedInstanceId));
+            cx.respond(to, sync_error(fenced()));
         }
         let member = Member { id: new.clone(), is_new: false, ..replaced.clone() };
         self.insert(member);
