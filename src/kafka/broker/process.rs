@@ -266,6 +266,7 @@ impl Broker {
             BrokerTimer::Group(timer) => self.on_group_timer(now, &timer, fx),
             BrokerTimer::ShareStateLoaded(partition) => self.finish_loading_share_states(now, partition, fx),
             BrokerTimer::ShareSnapshots => self.write_share_snapshots(now, fx),
+            BrokerTimer::PruneShareStates => self.prune_share_states(now, fx),
             BrokerTimer::Share(timer) => self.on_share_timer(now, &timer, fx),
             BrokerTimer::ShareFetch(timer) => self.on_share_fetch_timer(now, &timer, fx),
             BrokerTimer::Persist => self.retry_persister(now, fx),

@@ -94,6 +94,28 @@ impl Broker {
         fx.set_timer(BrokerTimer::ShareSnapshots, now.plus_ms(interval_ms));
     }
 
+    /// Needless records go as long as something is coordinated here.
+    pub(super) fn prune_share_states(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
+        for (partition, before) in self.share_states.prunable() {
+            let tp = state_partition(partition);
+            let deleted = self.with_replicas(now, fx, |replicas, step| {
+                replicas.delete_records_as_coordinator(&tp, before, step)
+            });
+            // What could not be deleted is next time.
+            if deleted.is_ok() {
+                self.share_states.on_pruned(partition, before);
+            }
+        }
+        if self.share_states.shards().next().is_some() {
+            self.schedule_share_pruning(now, fx);
+        }
+    }
+
+    fn schedule_share_pruning(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
+        let interval_ms = self.config.share_coordinator.state_topic_prune_interval_ms;
+        fx.set_timer(BrokerTimer::PruneShareStates, now.plus_ms(interval_ms));
+    }
+
     pub(super) fn on_share_state_elected(
         &mut self,
         now: Time,
@@ -106,6 +128,7 @@ impl Broker {
         }
         if self.share_states.shards().next().is_none() {
             self.schedule_share_snapshots(now, fx);
+            self.schedule_share_pruning(now, fx);
         }
         if self.share_states.on_elected(tp.partition, leader_epoch) {
             let log = self.replicas.partition(tp).map(|partition| &partition.log);
@@ -129,6 +152,7 @@ impl Broker {
         });
         if self.share_states.shards().next().is_none() {
             fx.cancel_timer(BrokerTimer::ShareSnapshots);
+            fx.cancel_timer(BrokerTimer::PruneShareStates);
         }
     }
 
@@ -269,6 +293,27 @@ mod tests {
         let state = read(&mut lab, 0, 2);
         assert_eq!((state.start_offset, state.state_batches.len()), (3, 1));
         assert_eq!(write(&mut lab, 1), ErrorCode::FencedLeaderEpoch, "another leads");
+    }
+
+    /// `performRecordPruning`: what a later snapshot has made needless goes every five minutes.
+    #[test]
+    fn needless_records_are_deleted_from_the_log_r_share_3() {
+        let mut lab = Lab::new(&[]);
+        assert_eq!(write(&mut lab, 1), ErrorCode::None);
+        let key = ShareKey { group: GROUP.into(), topic_id: TOPIC, partition: 0 };
+        let tp = state_partition(key.coordinator_partition(50));
+        let bounds = |lab: &Lab| {
+            let log = &lab.broker.replicas().partition(&tp).expect("it is led here").log;
+            (log.log_start_offset(), log.log_end_offset())
+        };
+        assert_eq!(bounds(&lab), (Offset(0), Offset(2)));
+        // A snapshot follows when there was none for five minutes.
+        lab.run_for(910_000);
+        let (start, end) = bounds(&lab);
+        assert!(start >= Offset(2) && end > start, "{start} to {end}");
+        lab.restart();
+        let state = read(&mut lab, 0, 2);
+        assert_eq!((state.start_offset, state.state_batches.len()), (3, 1));
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub enum BrokerTimer {
     ShareStateLoaded(i32),
     /// The share coordinator looks for what had no snapshot for long.
     ShareSnapshots,
+    /// The share coordinator drops records that are needless.
+    PruneShareStates,
     Share(ShareTimer),
     ShareFetch(ShareFetchTimer),
     /// What the share coordinators did not take is tried again.

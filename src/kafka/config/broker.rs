@@ -51,6 +51,7 @@ pub struct ShareCoordinatorConfig {
     pub snapshot_update_records_per_snapshot: i32,
     pub state_topic_min_isr: i32,
     pub state_topic_num_partitions: i32,
+    pub state_topic_prune_interval_ms: i64,
     pub state_topic_replication_factor: i16,
     pub state_topic_segment_bytes: i32,
     pub write_timeout_ms: i64,
@@ -314,6 +315,7 @@ impl BrokerConfig {
                     .int("share.coordinator.snapshot.update.records.per.snapshot"),
                 state_topic_min_isr: v.int("share.coordinator.state.topic.min.isr"),
                 state_topic_num_partitions: v.int("share.coordinator.state.topic.num.partitions"),
+                state_topic_prune_interval_ms: v.integer("share.coordinator.state.topic.prune.interval.ms"),
                 state_topic_replication_factor: v.int("share.coordinator.state.topic.replication.factor")
                     as i16,
                 state_topic_segment_bytes: v.int("share.coordinator.state.topic.segment.bytes"),

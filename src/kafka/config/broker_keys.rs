@@ -419,6 +419,12 @@ const BROKER_KEYS: &[Key] = &[
         doc: "Partitions of __share_group_state.",
     },
     Key {
+        name: "share.coordinator.state.topic.prune.interval.ms",
+        default: "300000",
+        kind: Kind::int_from(1),
+        doc: "How often the share coordinator drops the records that later snapshots have made needless.",
+    },
+    Key {
         name: "share.coordinator.state.topic.replication.factor",
         default: "3",
         kind: Kind::short_from(1),

@@ -205,7 +205,6 @@ const COORDINATOR_KEYS: &[Key] = &[
     Key::plain("share.coordinator.cached.buffer.max.bytes", "1048588", Kind::int_from(524_288)),
     Key::plain("share.coordinator.load.buffer.size", "5242880", Kind::int_from(1)),
     Key::plain("share.coordinator.state.topic.compression.codec", "0", ANY_INT),
-    Key::plain("share.coordinator.state.topic.prune.interval.ms", "300000", Kind::int_from(1)),
     Key::plain("share.coordinator.threads", "1", Kind::int_from(1)),
     Key::plain("share.fetch.purgatory.purge.interval.requests", "1000", ANY_INT),
     Key::plain("transaction.abort.timed.out.transaction.cleanup.interval.ms", "10000", Kind::int_from(1)),

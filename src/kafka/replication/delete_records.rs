@@ -73,6 +73,28 @@ impl ReplicaManager {
         if is_internal(tp.topic.as_str()) {
             return Err(ErrorCode::InvalidTopicException);
         }
+        self.drop_before(tp, offset, step)
+    }
+
+    /// A coordinator, which may do so in its internal topic, drops what it needs no more.
+    ///
+    /// # Errors
+    /// What a client would be told.
+    pub fn delete_records_as_coordinator(
+        &mut self,
+        tp: &TopicPartition,
+        before: Offset,
+        step: &mut Step<'_>,
+    ) -> Result<(), ErrorCode> {
+        self.drop_before(tp, before.0, step).map(drop)
+    }
+
+    fn drop_before(
+        &mut self,
+        tp: &TopicPartition,
+        offset: i64,
+        step: &mut Step<'_>,
+    ) -> Result<(Offset, Offset), ErrorCode> {
         let partition = self.find(tp, step.image)?;
         partition.check_leader(None)?;
         let (log, config) = (&partition.log, &partition.config.log);

@@ -270,6 +270,20 @@ impl ShareCoordinator {
         self.at_each_loaded(now, fx, Shard::write_cold_snapshots);
     }
 
+    /// The partitions that have needless records, each with where the log may begin (`performRecordPruning`). Due every
+    /// `share.coordinator.state.topic.prune.interval.ms`.
+    pub fn prunable(&self) -> Vec<(i32, Offset)> {
+        let loaded = self.shards.iter().filter(|(_, shard)| !shard.is_loading);
+        loaded.filter_map(|(partition, shard)| Some((*partition, shard.prunable_before()?))).collect()
+    }
+
+    /// The log of `partition` has nothing before `before` any more.
+    pub fn on_pruned(&mut self, partition: i32, before: Offset) {
+        if let Some(shard) = self.shards.get_mut(&partition) {
+            Rc::make_mut(shard).on_pruned(before);
+        }
+    }
+
     fn at_each_loaded(
         &mut self,
         now: Time,

@@ -42,6 +42,8 @@ pub struct Shard {
     committed: States,
     waiting: VecDeque<Waiting>,
     tokens: u64,
+    /// Where the log begins by a deletion of needless records.
+    pruned_before: Option<Offset>,
 }
 
 impl Shard {
@@ -53,6 +55,7 @@ impl Shard {
             committed: States::default(),
             waiting: VecDeque::new(),
             tokens: 0,
+            pruned_before: None,
         }
     }
 
@@ -176,6 +179,15 @@ impl Shard {
                 cx.answer(place, Err(ErrorCode::NotCoordinator));
             }
         }
+    }
+
+    /// From where on the log is needed, if less of it is than when it was last pruned.
+    pub(super) fn prunable_before(&self) -> Option<Offset> {
+        self.committed.redundant_before().filter(|offset| Some(*offset) != self.pruned_before)
+    }
+
+    pub(super) fn on_pruned(&mut self, before: Offset) {
+        self.pruned_before = Some(before);
     }
 
     /// `maybeCleanupShareState`.

@@ -76,6 +76,7 @@ pub struct Update {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct States {
     tracked: BTreeMap<ShareKey, Rc<Tracked>>,
+    redundant_before: Option<Offset>,
 }
 
 impl States {
@@ -87,13 +88,23 @@ impl States {
         self.tracked.iter().map(|(key, tracked)| (key, tracked.as_ref()))
     }
 
-    /// Records before it are needless: each share partition has a snapshot there or behind.
+    /// Records before it are needless: each share partition has a snapshot, or its end, there or behind
+    /// (`ShareCoordinatorOffsetsManager`).
     pub fn redundant_before(&self) -> Option<Offset> {
-        self.tracked.values().map(|tracked| tracked.snapshot_at).min().filter(|offset| *offset > Offset::ZERO)
+        self.redundant_before.filter(|offset| *offset > Offset::ZERO)
+    }
+
+    /// A share partition was written as a whole, or deleted, at `offset`.
+    fn note_whole(&mut self, key: &ShareKey, offset: Offset) {
+        let others = self.tracked.iter().filter(|(other, _)| *other != key);
+        self.redundant_before = others.map(|(_, tracked)| tracked.snapshot_at).chain([offset]).min();
     }
 
     /// Takes up a record that stands at `offset`. After `updates_per_snapshot` updates a snapshot starts the count anew.
     pub fn replay(&mut self, record: &ShareRecord, offset: Offset, updates_per_snapshot: i32) {
+        if matches!(record.change, Change::Snapshot(_) | Change::Deleted) {
+            self.note_whole(&record.key, offset);
+        }
         let known = self.tracked.get_mut(&record.key);
         match (&record.change, known) {
             (Change::Deleted, _) => drop(self.tracked.remove(&record.key)),

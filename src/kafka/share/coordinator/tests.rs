@@ -242,6 +242,20 @@ fn after_some_updates_there_is_a_snapshot_of_all() {
     assert_eq!(shard.states().redundant_before(), Some(Offset(3)));
 }
 
+/// `ShareCoordinatorOffsetsManager` counts a tombstone as the last that is needed of its state.
+#[test]
+fn a_deleted_state_makes_what_is_before_it_needless_r_share_3() {
+    let mut lab = Lab::new();
+    lab.ask(INITIALIZE).expect("it begins");
+    assert_eq!(lab.coordinator.prunable(), []);
+    lab.ask(written(0, 0, 0, &[batch(0, 0, Acknowledged, 1)])).expect("it is written");
+    assert_eq!(lab.ask(Ask::Delete), Ok(Answer::Done));
+    let partition = key(0).coordinator_partition(3);
+    assert_eq!(lab.coordinator.prunable(), [(partition, Offset(2))]);
+    lab.coordinator.on_pruned(partition, Offset(2));
+    assert_eq!(lab.coordinator.prunable(), [], "it was done already");
+}
+
 #[test]
 fn what_is_quiet_for_long_gets_a_snapshot_while_others_are_at_work() {
     let mut lab = Lab::new();

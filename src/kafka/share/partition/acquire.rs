@@ -97,11 +97,13 @@ impl SharePartition {
         (last.min(self.end_offset), by.max_records.min(in_flight))
     }
 
-    /// Where acquiring begins: at the bounds of a batch that is in flight, and never below the start.
+    /// Where acquiring begins: at the bounds of a batch that is in flight, or at the start. Where something from before
+    /// the start is still in flight, so may be what lies between.
     fn aligned(&self, base: Offset) -> Offset {
         match self.floor(base) {
             Some(floor) if floor.range.last >= base => floor.range.first,
-            _ => base.max(self.start_offset),
+            Some(_) => base,
+            None => base.max(self.start_offset),
         }
     }
 
@@ -149,13 +151,9 @@ impl SharePartition {
 
     /// None of it is in flight (`acquireNewBatchRecords`).
     fn acquire_new(&mut self, grant: &Grant<'_>, range: OffsetRange, max_records: i64) -> Vec<Acquired> {
-        // What was read may begin with a batch of which a part is done already. (Kafka looks at the end only, and hands
-        // out what lies below the start where something from before is still in flight.)
-        let done = if self.batches.is_empty() { self.end_offset } else { self.start_offset };
-        let first = range.first.max(done);
-        if first > range.last {
-            return Vec::new();
-        }
+        // What was read may begin with a batch of which a part is done already.
+        let is_fresh = self.batches.is_empty();
+        let first = if is_fresh { range.first.max(self.end_offset) } else { range.first };
         let mut last = range.last;
         if max_records < last - first + 1 {
             last = end_of_batch(grant.batches, first + (max_records - 1));

@@ -27,10 +27,7 @@ impl SharePartition {
         self.start_offset = log_start_offset;
         self.count_complete(-done);
         self.end_offset = self.end_offset.max(self.start_offset);
-        // Kafka leaves the gap where it was and asks for what the log has dropped, again and again.
-        if let Some(gaps) = &mut self.gaps {
-            gaps.start = gaps.start.max(log_start_offset);
-        }
+        // A gap stays where it was, and what the log has dropped is asked for until the log begins behind all of it.
     }
 
     /// Reading from `fetch_offset` returned a batch that begins at `base`: what was available between is gone.

@@ -36,8 +36,10 @@ impl InFlightBatch {
         }
     }
 
-    /// From now on each offset has a state of its own; what waits for a write goes on to wait for it. (Kafka forgets
-    /// that they wait, for a batch that the log's start cuts.)
+    /// From now on each offset has a state of its own; what waits for a write goes on to wait for it.
+    ///
+    /// Where the log's start cuts a batch that is being released Kafka forgets that: the rest is available at once, and
+    /// who is handed some of it is told UNKNOWN_SERVER_ERROR, as the old lock is in the way of the new one.
     pub fn split(&mut self) -> &mut [InFlight] {
         if let States::Whole(state) = &self.states {
             let count = self.range.count().try_into().unwrap_or(0);

@@ -3,7 +3,7 @@
 //! From `start_offset` to `end_offset` are the records in flight: each is available, acquired by a member for a while,
 //! or done. Everything below is done, everything behind was never handed out.
 //!
-//! **Invariant:** a record is acquired by one member at most, and its lock runs; `start_offset` never goes back. Not
+//! **Invariant:** a record is acquired by one member at most, and its lock runs. Not
 //! known here: the log, the coordinator that persists the state, other members' sessions.
 
 mod batch;

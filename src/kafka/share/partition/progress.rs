@@ -1,7 +1,6 @@
 //! What was persisted takes effect, and the start moves over what is done (R-SHARE-11,
 //! `maybeUpdateCachedStateAndOffsets`).
 
-use super::super::range::OffsetRange;
 use super::super::state::{RecordState, StateBatch, WriteId};
 use super::{SharePartition, StateWrite};
 use crate::kafka::protocol::ErrorCode;
@@ -50,11 +49,7 @@ impl SharePartition {
                 }
             }
             self.count_complete(-records_undone);
-            if change.range.first < self.start_offset {
-                // Nobody can read what came back below the log's start. (Kafka tries to, again and again.)
-                let below = OffsetRange::up_to(change.range.first, self.start_offset);
-                self.archive(self.keys_in(from, below.last), below, RecordState::Available);
-            }
+            // What came back below the log's start stays available, and is asked for in vain.
         }
     }
 

@@ -1,6 +1,7 @@
 mod acknowledging;
 mod acquiring;
 mod locks;
+mod log_start;
 mod model;
 mod reading_back;
 

@@ -336,7 +336,7 @@ impl Run {
             while !self.writes.is_empty() {
                 self.step(Step::Written(true));
             }
-            if self.is_all_done(end) {
+            if self.is_all_done(end) || self.asks_in_vain() {
                 return;
             }
             let known = self.handed_out.len();
@@ -348,6 +348,12 @@ impl Run {
             }
         }
         panic!("not all is done up to {end}: {}", self.share.picture());
+    }
+
+    /// What the log has dropped is asked for, and no more of it is handed out until the log begins behind all that is in
+    /// flight, as in Kafka.
+    fn asks_in_vain(&mut self) -> bool {
+        self.share.partition.next_fetch_offset().0 < self.log_start
     }
 
     /// The start itself moves with the next write only.
