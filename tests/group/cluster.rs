@@ -131,7 +131,9 @@ impl Cluster {
 
     /// The share coordinators answer.
     pub fn answer_ask(&mut self, ask: &StateAsk, error: ErrorCode) {
-        self.step(|coordinator, at, fx| coordinator.on_states(at, ask, error, fx));
+        let errors = ask.states.iter().map(|state| (*state, error));
+        let errors = errors.filter(|(_, error)| *error != ErrorCode::None).collect();
+        self.step(|coordinator, at, fx| coordinator.on_states(at, ask, &errors, fx));
     }
 
     pub fn delete_topic(&mut self, id: TopicId, name: &str) {

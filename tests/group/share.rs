@@ -8,9 +8,13 @@ use glassbroker::kafka::group::{GroupConfig, GroupTimer, StateAsk, StateWork};
 use glassbroker::kafka::protocol::metadata_records::{MetadataRecord, PartitionRecord};
 use glassbroker::kafka::protocol::{ErrorCode, Response};
 use glassbroker::kafka::types::{BrokerId, GroupEpoch, MemberId, Offset, Topic};
+use kafka_protocol::messages::alter_share_group_offsets_request::{
+    AlterShareGroupOffsetsRequestPartition, AlterShareGroupOffsetsRequestTopic,
+};
 use kafka_protocol::messages::share_group_describe_response::DescribedGroup;
 use kafka_protocol::messages::{
-    DeleteGroupsRequest, ShareGroupDescribeRequest, ShareGroupHeartbeatRequest as Heartbeat, TopicName,
+    AlterShareGroupOffsetsRequest, DeleteGroupsRequest, ShareGroupDescribeRequest,
+    ShareGroupHeartbeatRequest as Heartbeat, TopicName,
 };
 use kafka_protocol::protocol::StrBytes;
 
@@ -326,6 +330,84 @@ fn a_deletion_that_cannot_be_written_deletes_nothing() {
     let request = send_delete(&mut cluster, &["g"]);
     assert_eq!(deleted(&mut cluster, request), of_g(ErrorCode::CoordinatorNotAvailable));
     assert_eq!((asked(&mut cluster), group(&cluster).states.initialized.len()), (vec![], 1));
+}
+
+/// Each partition with its error, once that is told; without any the error of the request.
+fn altered(cluster: &mut Cluster, request: i32) -> Option<Vec<(String, i32, ErrorCode)>> {
+    let response = cluster.answer(request)?;
+    let Response::AlterShareGroupOffsets(response) = &*response else {
+        panic!("{response:?} alters nothing")
+    };
+    if response.error_code != 0 {
+        return Some(vec![(String::new(), -1, ErrorCode::from_code(response.error_code))]);
+    }
+    let told = response.responses.iter().flat_map(|topic| {
+        let name = topic.topic_name.to_string();
+        let error = |code| ErrorCode::from_code(code);
+        topic.partitions.iter().map(move |p| (name.clone(), p.partition_index, error(p.error_code)))
+    });
+    Some(told.collect())
+}
+
+fn alter(cluster: &mut Cluster, topics: &[(&str, &[(i32, i64)])]) -> i32 {
+    let topic = |(name, starts): &(&str, &[(i32, i64)])| {
+        let partition = |(partition, start): &(i32, i64)| {
+            AlterShareGroupOffsetsRequestPartition::default()
+                .with_partition_index(*partition)
+                .with_start_offset(*start)
+        };
+        AlterShareGroupOffsetsRequestTopic::default()
+            .with_topic_name(TopicName(text(name)))
+            .with_partitions(starts.iter().map(partition).collect())
+    };
+    let request = AlterShareGroupOffsetsRequest::default()
+        .with_group_id(group_id().to_wire().into())
+        .with_topics(topics.iter().map(topic).collect());
+    cluster.send("admin", request)
+}
+
+/// `alterShareGroupOffsets`: the states begin anew where they are told to, and only those that exist.
+#[test]
+fn a_group_that_nobody_is_in_starts_where_it_is_told() {
+    let mut cluster = one_member();
+    let request = alter(&mut cluster, &[("orders", &[(0, 2)])]);
+    assert_eq!(altered(&mut cluster, request), Some(vec![(String::new(), -1, ErrorCode::NonEmptyGroup)]));
+    assert!(hears(&mut cluster, heartbeat("a", -1)).is_ok());
+    let request = alter(&mut cluster, &[("orders", &[(0, 2), (7, 1)]), ("lost", &[(0, 1)])]);
+    assert_eq!(altered(&mut cluster, request), None);
+    let asks = asked(&mut cluster);
+    assert_eq!((asks.len(), &asks[0].states), (1, &states(&[0])));
+    let StateWork::Alter { starts, .. } = &asks[0].work else { panic!("{asks:?}") };
+    assert_eq!(starts[&(ORDERS_ID, 0)], Offset(2));
+    cluster.answer_ask(&asks[0], ErrorCode::None);
+    let unknown = ErrorCode::UnknownTopicOrPartition;
+    let told = [("lost", 0, unknown), ("orders", 0, ErrorCode::None), ("orders", 7, unknown)];
+    let told = told.map(|(topic, partition, error)| (topic.to_string(), partition, error)).to_vec();
+    assert_eq!(altered(&mut cluster, request), Some(told));
+    assert!(group(&cluster).states.initializing.is_empty());
+
+    let request = alter(&mut cluster, &[("orders", &[(1, 3)])]);
+    states_are(&mut cluster, ErrorCode::FencedStateEpoch);
+    let told = vec![("orders".to_string(), 1, ErrorCode::FencedStateEpoch)];
+    assert_eq!(altered(&mut cluster, request), Some(told));
+}
+
+#[test]
+fn offsets_of_a_group_that_is_not_there_make_it_if_the_topic_is() {
+    let mut cluster = cluster();
+    let request = alter(&mut cluster, &[("lost", &[(0, 1)])]);
+    let told = vec![("lost".to_string(), 0, ErrorCode::UnknownTopicOrPartition)];
+    assert_eq!(altered(&mut cluster, request), Some(told));
+    assert!(cluster.coordinator.share_group(&group_id()).is_none());
+    let request = alter(&mut cluster, &[("orders", &[(0, 2), (1, 4), (2, 6)])]);
+    // Whoever coordinates the group by then, the states have begun.
+    let asks = asked(&mut cluster);
+    cluster.fail_over();
+    cluster.answer_ask(&asks[0], ErrorCode::None);
+    assert_eq!(altered(&mut cluster, request).map(|told| told.len()), Some(3));
+    cluster.load();
+    assert_eq!(group(&cluster).states.initializing.len(), 1);
+    assert_eq!(&*described(&mut cluster, "g").group_state, "Empty");
 }
 
 #[test]

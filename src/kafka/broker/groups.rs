@@ -10,6 +10,7 @@ use super::admin::OFFSETS_TOPIC;
 use super::process::Broker;
 use super::timer::BrokerTimer;
 use crate::kafka::effects::{Effects, RequestId};
+use crate::kafka::group::modern::TopicIdPartition;
 use crate::kafka::group::{At, GroupEffects, GroupTimer, LogRecord, StateAsk};
 use crate::kafka::protocol::coordinator_records::CoordinatorRecord;
 use crate::kafka::protocol::{ErrorCode, Request};
@@ -178,11 +179,11 @@ impl Broker {
         &mut self,
         now: Time,
         ask: &StateAsk,
-        error: ErrorCode,
+        errors: &BTreeMap<TopicIdPartition, ErrorCode>,
         fx: &mut Effects<BrokerTimer>,
     ) {
         let mut group_fx = GroupEffects::default();
-        self.groups.on_states(At { now, image: &self.image }, ask, error, &mut group_fx);
+        self.groups.on_states(At { now, image: &self.image }, ask, errors, &mut group_fx);
         self.carry_out(now, group_fx, fx);
     }
 }

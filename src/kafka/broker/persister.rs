@@ -15,6 +15,7 @@ use kafka_protocol::messages::{
 use super::process::{Broker, Purpose};
 use super::timer::BrokerTimer;
 use crate::kafka::effects::{Channel, Effects, Peer};
+use crate::kafka::group::modern::TopicIdPartition;
 use crate::kafka::group::{StateAsk, StateWork};
 use crate::kafka::protocol::share::{
     WritePartition, WriteShareGroupStateRequest, WriteStateBatch, WriteTopic,
@@ -25,7 +26,7 @@ use crate::kafka::share::partition::StateWrite;
 use crate::kafka::share::state::{RecordState, StateBatch, WriteId};
 use crate::kafka::share::{OffsetRange, ShareKey};
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, Offset};
+use crate::kafka::types::{BrokerId, GroupEpoch, Offset};
 
 /// Doubled with each attempt; Kafka adds or takes away a fifth at random.
 const BACKOFF_MS: i64 = 1000;
@@ -40,8 +41,31 @@ enum Job {
     OfGroup {
         ask: u64,
         key: ShareKey,
-        work: StateWork,
+        work: GroupWork,
     },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum GroupWork {
+    /// Without a start that is known the leader chooses one.
+    Begin {
+        epoch: GroupEpoch,
+        start: Offset,
+    },
+    Delete,
+}
+
+impl GroupWork {
+    fn of(work: &StateWork, state: &TopicIdPartition) -> GroupWork {
+        match work {
+            StateWork::Begin { epoch } => GroupWork::Begin { epoch: *epoch, start: Offset::UNKNOWN },
+            StateWork::Alter { epoch, starts, .. } => {
+                let start = starts.get(state).copied().unwrap_or(Offset::UNKNOWN);
+                GroupWork::Begin { epoch: *epoch, start }
+            }
+            StateWork::Delete { .. } => GroupWork::Delete,
+        }
+    }
 }
 
 /// What goes together in one request.
@@ -53,12 +77,12 @@ enum JobKind {
     Delete,
 }
 
-/// An ask of the group coordinator with how many of its states are not answered, and the first error.
+/// An ask of the group coordinator with how many of its states are not answered, and the errors of those that are.
 #[derive(Clone, Debug)]
 struct OpenAsk {
     ask: StateAsk,
     left: usize,
-    error: ErrorCode,
+    errors: BTreeMap<TopicIdPartition, ErrorCode>,
 }
 
 /// An operation with how often it was tried, and from when on it may be tried again.
@@ -81,7 +105,7 @@ pub struct Persister {
 pub(super) enum Outcome {
     Read { key: ShareKey, instance: Instance, result: Result<Persisted, ErrorCode> },
     Written { key: ShareKey, write: (Instance, WriteId), result: Result<(), ErrorCode> },
-    Asked { ask: u64, result: Result<(), ErrorCode> },
+    Asked { ask: u64, key: ShareKey, result: Result<(), ErrorCode> },
 }
 
 impl Operation {
@@ -96,8 +120,8 @@ impl Operation {
         match &self.job {
             Job::OfLeader(Persist::Read { .. }) => JobKind::Read,
             Job::OfLeader(Persist::Write { .. }) => JobKind::Write,
-            Job::OfGroup { work: StateWork::Begin { .. }, .. } => JobKind::Begin,
-            Job::OfGroup { work: StateWork::Delete { .. }, .. } => JobKind::Delete,
+            Job::OfGroup { work: GroupWork::Begin { .. }, .. } => JobKind::Begin,
+            Job::OfGroup { work: GroupWork::Delete, .. } => JobKind::Delete,
         }
     }
 
@@ -109,7 +133,7 @@ impl Operation {
             Job::OfLeader(Persist::Write { key, instance, write }) => {
                 Outcome::Written { key, write: (instance, write.id), result: Err(error) }
             }
-            Job::OfGroup { ask, .. } => Outcome::Asked { ask, result: Err(error) },
+            Job::OfGroup { ask, key, .. } => Outcome::Asked { ask, key, result: Err(error) },
         }
     }
 }
@@ -123,15 +147,18 @@ impl Persister {
     pub(super) fn ask(&mut self, now: Time, ask: StateAsk) {
         let number = self.next_ask;
         self.next_ask += 1;
-        let (left, error, work) = (ask.states.len(), ErrorCode::None, ask.work);
-        let keys = ask.states.iter().map(|(topic_id, partition)| ShareKey {
-            group: ask.group.clone(),
-            topic_id: *topic_id,
-            partition: *partition,
-        });
-        let jobs: Vec<Job> = keys.map(|key| Job::OfGroup { ask: number, key, work }).collect();
+        let jobs: Vec<Job> = ask
+            .states
+            .iter()
+            .map(|state| {
+                let (topic_id, partition) = *state;
+                let key = ShareKey { group: ask.group.clone(), topic_id, partition };
+                Job::OfGroup { ask: number, key, work: GroupWork::of(&ask.work, state) }
+            })
+            .collect();
         self.enqueue(now, jobs);
-        self.asks.insert(number, OpenAsk { ask, left, error });
+        let left = ask.states.len();
+        self.asks.insert(number, OpenAsk { ask, left, errors: BTreeMap::new() });
     }
 
     fn enqueue(&mut self, now: Time, jobs: impl IntoIterator<Item = Job>) {
@@ -139,16 +166,14 @@ impl Persister {
         self.waiting.extend(jobs.map(|job| Operation { job, attempts: 0, not_before: now }));
     }
 
-    /// One state is done; the last one gives the ask back with the first error.
-    fn answered(&mut self, number: u64, result: Result<(), ErrorCode>) -> Option<(StateAsk, ErrorCode)> {
+    /// One state is done; the last one gives the ask back.
+    fn answered(&mut self, number: u64, key: &ShareKey, result: Result<(), ErrorCode>) -> Option<OpenAsk> {
         let open = self.asks.get_mut(&number)?;
         open.left -= 1;
-        if let (Err(error), ErrorCode::None) = (result, open.error) {
-            open.error = error;
+        if let Err(error) = result {
+            open.errors.insert((key.topic_id, key.partition), error);
         }
-        let is_done = open.left == 0;
-        let done = if is_done { self.asks.remove(&number) } else { None };
-        done.map(|open| (open.ask, open.error))
+        if open.left == 0 { self.asks.remove(&number) } else { None }
     }
 
     /// It did not succeed: it waits longer each time, or has been tried often enough.
@@ -290,9 +315,9 @@ impl Broker {
                 Outcome::Written { key, write, result } => self.at_shares(now, fx, |shares, ground, part| {
                     shares.on_written(&key, write, result, ground, part)
                 }),
-                Outcome::Asked { ask, result } => {
-                    if let Some((ask, error)) = self.persister.answered(ask, result) {
-                        self.on_states(now, &ask, error, fx);
+                Outcome::Asked { ask, key, result } => {
+                    if let Some(done) = self.persister.answered(ask, &key, result) {
+                        self.on_states(now, &done.ask, &done.errors, fx);
                     }
                 }
             }
@@ -330,15 +355,15 @@ fn request_of(operations: &[Operation]) -> Option<Request> {
                 let partitions = vec![write_partition(key, write)];
                 writes.push(WriteTopic { topic_id: key.topic_id.0, partitions });
             }
-            Job::OfGroup { key, work: StateWork::Begin { epoch }, .. } => {
+            Job::OfGroup { key, work: GroupWork::Begin { epoch, start }, .. } => {
                 let partition = initialize::PartitionData::default()
                     .with_partition(key.partition)
                     .with_state_epoch(epoch.0)
-                    .with_start_offset(Offset::UNKNOWN.0);
+                    .with_start_offset(start.0);
                 let topic = initialize::InitializeStateData::default().with_topic_id(key.topic_id.0);
                 begun.push(topic.with_partitions(vec![partition]));
             }
-            Job::OfGroup { key, work: StateWork::Delete { .. }, .. } => {
+            Job::OfGroup { key, work: GroupWork::Delete, .. } => {
                 let partition = delete::PartitionData::default().with_partition(key.partition);
                 let topic = delete::DeleteStateData::default().with_topic_id(key.topic_id.0);
                 deleted.push(topic.with_partitions(vec![partition]));
@@ -413,7 +438,7 @@ fn outcome(operation: &Operation, response: &Response) -> Result<Outcome, ErrorC
             let partition =
                 partitions.find(|partition| partition.partition == key.partition).ok_or(missing)?;
             check(partition.error_code)?;
-            Ok(Outcome::Asked { ask: *ask, result: Ok(()) })
+            Ok(Outcome::Asked { ask: *ask, key: key.clone(), result: Ok(()) })
         }
         (Job::OfGroup { ask, .. }, Response::DeleteShareGroupState(response)) => {
             let topics = response.results.iter().filter(|topic| topic.topic_id == key.topic_id.0);
@@ -421,7 +446,7 @@ fn outcome(operation: &Operation, response: &Response) -> Result<Outcome, ErrorC
             let partition =
                 partitions.find(|partition| partition.partition == key.partition).ok_or(missing)?;
             check(partition.error_code)?;
-            Ok(Outcome::Asked { ask: *ask, result: Ok(()) })
+            Ok(Outcome::Asked { ask: *ask, key: key.clone(), result: Ok(()) })
         }
         _ => Err(missing),
     }

@@ -317,7 +317,8 @@ impl Broker {
             | Request::ConsumerGroupHeartbeat(_)
             | Request::ConsumerGroupDescribe(_)
             | Request::ShareGroupHeartbeat(_)
-            | Request::ShareGroupDescribe(_) => self.on_group_request(now, id, client, &request, fx),
+            | Request::ShareGroupDescribe(_)
+            | Request::AlterShareGroupOffsets(_) => self.on_group_request(now, id, client, &request, fx),
             Request::ShareFetch(request) => self.on_share_fetch(now, id, request, fx),
             Request::ShareAcknowledge(request) => self.on_share_acknowledge(now, id, request, fx),
             Request::InitializeShareGroupState(_)
@@ -545,4 +546,5 @@ const BROKER_APIS: &[ApiKey] = &[
     ApiKey::ConsumerGroupDescribe,
     ApiKey::ShareGroupHeartbeat,
     ApiKey::ShareGroupDescribe,
+    ApiKey::AlterShareGroupOffsets,
 ];

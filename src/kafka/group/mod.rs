@@ -103,7 +103,7 @@ pub struct Append {
 
 /// What the share coordinators are to do with states of a share group. The broker tells what came of it by
 /// [`GroupCoordinator::on_states`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct StateAsk {
     /// Of `__consumer_offsets`.
     pub partition: i32,
@@ -112,12 +112,19 @@ pub struct StateAsk {
     pub work: StateWork,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum StateWork {
     /// InitializeShareGroupState in this epoch; the leaders choose where to start.
     Begin { epoch: GroupEpoch },
     /// DeleteShareGroupState, for this part of a DeleteGroups.
     Delete { to: RequestId, index: i32 },
+    /// InitializeShareGroupState with these starts, for an AlterShareGroupOffsets that is answered with `response`.
+    Alter {
+        epoch: GroupEpoch,
+        starts: BTreeMap<TopicIdPartition, Offset>,
+        to: RequestId,
+        response: Box<m::AlterShareGroupOffsetsResponse>,
+    },
 }
 
 /// The effects of one step. Appends are carried out after the effects, in order, within the same step of the broker.
@@ -217,6 +224,7 @@ impl GroupCoordinator {
             Request::ConsumerGroupHeartbeat(request) => self.consumer_heartbeat(at, id, client, request, fx),
             Request::ConsumerGroupDescribe(request) => self.describe_consumer_groups(at, id, request, fx),
             Request::ShareGroupHeartbeat(request) => self.share_heartbeat(at, id, client, request, fx),
+            Request::AlterShareGroupOffsets(request) => self.alter_share_offsets(at, id, request, fx),
             Request::ShareGroupDescribe(request) => {
                 fx.effects.respond(id, self.describe_share_groups(at, request));
             }

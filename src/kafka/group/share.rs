@@ -4,16 +4,18 @@
 //!
 //! **Invariant:** each request is answered once, whatever becomes of the states that it needs.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use kafka_protocol::messages as m;
 use kafka_protocol::messages::share_group_describe_response::DescribedGroup;
 
+use super::modern::TopicIdPartition;
 use super::modern::share::{ShareGroup, check_request};
-use super::{At, GroupCoordinator, GroupEffects, StateAsk};
+use super::{At, GroupCoordinator, GroupEffects, StateAsk, StateWork, not_empty};
 use crate::kafka::effects::RequestId;
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::types::{ClientName, GroupId};
+use crate::kafka::types::{ClientName, GroupId, TopicId};
 
 impl GroupCoordinator {
     /// The share groups that are coordinated here.
@@ -63,12 +65,56 @@ impl GroupCoordinator {
         m::ShareGroupDescribeResponse::default().with_groups(described.collect())
     }
 
-    /// What the share coordinators said to an ask: NONE, or the first error of its states.
-    pub fn on_states(&mut self, at: At<'_>, ask: &StateAsk, error: ErrorCode, fx: &mut GroupEffects) {
+    /// Where a group that nobody is in is to start anew (`alterShareGroupOffsets`).
+    pub(super) fn alter_share_offsets(
+        &mut self,
+        at: At<'_>,
+        id: RequestId,
+        request: &m::AlterShareGroupOffsetsRequest,
+        fx: &mut GroupEffects,
+    ) {
+        let handled = not_empty(&request.group_id).and_then(|()| {
+            self.with_shard(at, &request.group_id, fx, |shard, cx| shard.alter_offsets(id, request, cx))
+        });
+        if let Err(error) = handled {
+            let response = m::AlterShareGroupOffsetsResponse::default().with_error_code(error.code());
+            fx.effects.respond(id, response);
+        }
+    }
+
+    /// What the share coordinators said to an ask: the errors of its states, where there are any.
+    pub fn on_states(
+        &mut self,
+        at: At<'_>,
+        ask: &StateAsk,
+        errors: &BTreeMap<TopicIdPartition, ErrorCode>,
+        fx: &mut GroupEffects,
+    ) {
+        // The states are what they are, whoever coordinates the group by now.
+        if let StateWork::Alter { to, response, .. } = &ask.work {
+            fx.effects.respond(*to, altered(response, errors));
+        }
         self.if_led(at, ask.partition, fx, |shard, cx| {
             if !shard.loading {
-                shard.on_states(ask, error, cx);
+                shard.on_states(ask, errors, cx);
             }
         });
     }
+}
+
+/// With the errors of states among its partitions.
+fn altered(
+    response: &m::AlterShareGroupOffsetsResponse,
+    errors: &BTreeMap<TopicIdPartition, ErrorCode>,
+) -> m::AlterShareGroupOffsetsResponse {
+    let mut response = response.clone();
+    for topic in &mut response.responses {
+        for partition in &mut topic.partitions {
+            let error = errors.get(&(TopicId(topic.topic_id), partition.partition_index));
+            if let Some(error) = error.filter(|_| partition.error_code == 0) {
+                partition.error_code = error.code();
+            }
+        }
+    }
+    response
 }

@@ -80,6 +80,12 @@ pub(super) enum Then {
         response: Response,
         begin: Option<StateAsk>,
     },
+    /// A share group's offsets are altered once their states have begun anew.
+    OffsetsAltering {
+        to: RequestId,
+        response: Response,
+        ask: Option<StateAsk>,
+    },
     /// States of a share group have begun.
     StatesBegun {
         group: GroupId,
@@ -152,6 +158,9 @@ pub(super) fn refused(response: Response, error: ErrorCode) -> Response {
         }
         Response::ShareGroupHeartbeat(_) => {
             m::ShareGroupHeartbeatResponse::default().with_error_code(code).into()
+        }
+        Response::AlterShareGroupOffsets(_) => {
+            m::AlterShareGroupOffsetsResponse::default().with_error_code(code).into()
         }
         Response::OffsetCommit(mut body) => {
             let partitions = body.topics.iter_mut().flat_map(|topic| &mut topic.partitions);

@@ -151,6 +151,7 @@ apis! {
     WriteShareGroupState = 85, version 1: WriteShareGroupStateRequest -> WriteShareGroupStateResponse;
     DeleteShareGroupState = 86, version 0: DeleteShareGroupStateRequest -> DeleteShareGroupStateResponse;
     ReadShareGroupStateSummary = 87, version 1: ReadShareGroupStateSummaryRequest -> ReadShareGroupStateSummaryResponse;
+    AlterShareGroupOffsets = 91, version 0: AlterShareGroupOffsetsRequest -> AlterShareGroupOffsetsResponse;
 }
 
 /// A message that cannot be written or read at its version.

@@ -69,6 +69,7 @@ fn kind(api: ApiKey) -> FlightKind {
         | ApiKey::DeleteRecords
         | ApiKey::DeleteGroups
         | ApiKey::OffsetDelete
+        | ApiKey::AlterShareGroupOffsets
         | ApiKey::CreatePartitions
         | ApiKey::ElectLeaders
         | ApiKey::IncrementalAlterConfigs

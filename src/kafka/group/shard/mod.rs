@@ -490,6 +490,11 @@ impl Shard {
                 }
                 Err(error) => cx.respond(to, refused(response, coordinator_error(error))),
             },
+            Then::OffsetsAltering { to, response, ask } => match (result, ask) {
+                (Ok(()), Some(ask)) => cx.ask_for_states([ask]),
+                (Ok(()), None) => cx.respond(to, response),
+                (Err(error), _) => cx.respond(to, refused(response, coordinator_error(error))),
+            },
             Then::StatesBegun { group, states } => {
                 if result.is_err() {
                     self.states_failed(&group, &states, cx);

@@ -18,7 +18,7 @@ use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::RequestId;
 use crate::kafka::event::MemberRemoval;
 use crate::kafka::group::context::{Context, Part};
-use crate::kafka::group::modern::share::{Outcome, Replayed, SessionChange, ShareGroup};
+use crate::kafka::group::modern::share::{Altered, Outcome, Replayed, SessionChange, ShareGroup};
 use crate::kafka::group::modern::{Refusal, TopicIdPartition};
 use crate::kafka::group::write::{Applied, Deletion, ModernChange, Then, Write, coordinator_error};
 use crate::kafka::group::{StateAsk, StateWork};
@@ -154,21 +154,24 @@ impl Shard {
     pub(in crate::kafka::group) fn on_states(
         &mut self,
         ask: &StateAsk,
-        error: ErrorCode,
+        errors: &BTreeMap<TopicIdPartition, ErrorCode>,
         cx: &mut Context<'_>,
     ) {
+        let error = ask.states.iter().find_map(|state| errors.get(state).copied());
         match ask.work {
-            StateWork::Begin { .. } if error == ErrorCode::None => {
+            StateWork::Begin { .. } | StateWork::Alter { .. } if error.is_none() => {
                 let Some(group) = self.share_group(&ask.group) else { return };
                 let outcome = group.states_begun(&ask.states, &cx.around());
                 let then = Then::StatesBegun { group: ask.group.clone(), states: ask.states.clone() };
                 self.carry_out_share(&ask.group, &outcome, MemberRemoval::Left, then, cx);
             }
             StateWork::Begin { .. } => self.states_failed(&ask.group, &ask.states, cx),
+            // They stay among those that are to begin, and are asked for again when somebody joins.
+            StateWork::Alter { .. } => {}
             StateWork::Delete { to, index } => {
                 let Some(mut deletion) = self.deletions.remove(&(to, index)) else { return };
                 deletion.waits_for.remove(&ask.group);
-                if error != ErrorCode::None {
+                if let Some(error) = error {
                     deletion.refused.insert(ask.group.clone(), error);
                 }
                 self.go_on_deleting(deletion, cx);
@@ -213,6 +216,43 @@ impl Shard {
             .with_group_id(id.clone())
             .with_error_code(ErrorCode::GroupIdNotFound.code())
             .with_error_message(Some(StrBytes::from_string(text)))
+    }
+
+    pub(in crate::kafka::group) fn alter_offsets(
+        &mut self,
+        to: RequestId,
+        request: &m::AlterShareGroupOffsetsRequest,
+        cx: &mut Context<'_>,
+    ) {
+        let id = GroupId::new(&request.group_id);
+        let altered = match self.groups.get(&id) {
+            Some(Group::Share(group)) => group.alter_offsets(request, &cx.around()),
+            None => ShareGroup::new(id.clone()).alter_offsets(request, &cx.around()),
+            Some(_) => {
+                let text = format!("Group {id} is not a share group.");
+                Err(Refusal::new(ErrorCode::GroupIdNotFound, text))
+            }
+        };
+        let outcome = match altered {
+            Ok(outcome) => outcome,
+            Err(Refusal { error, message }) => {
+                let response = m::AlterShareGroupOffsetsResponse::default().with_error_code(error.code());
+                return cx.respond(to, response.with_error_message(Some(StrBytes::from_string(message))));
+            }
+        };
+        let Altered { epoch, starts, response } = outcome.response.clone();
+        let ask = (!starts.is_empty()).then(|| StateAsk {
+            partition: cx.partition,
+            group: id.clone(),
+            states: starts.keys().copied().collect(),
+            work: StateWork::Alter { epoch, starts, to, response: Box::new(response.clone()) },
+        });
+        let then = Then::OffsetsAltering { to, response: response.into(), ask };
+        match outcome.records.is_empty() {
+            // No such topic: the group is not made for that.
+            true => self.after_writes(then, cx),
+            false => self.carry_out_share(&id, &outcome, MemberRemoval::Left, then, cx),
+        }
     }
 
     /// Share groups lose their states first, and those that cannot be deleted keep them

@@ -1,11 +1,14 @@
 //! A share group from its first member to its deletion, with its states at the share coordinator of the same broker.
 
 use kafka_protocol::messages as m;
-use kafka_protocol::messages::read_share_group_state_request as read;
+use kafka_protocol::messages::{
+    alter_share_group_offsets_request as alter, read_share_group_state_request as read,
+};
 
 use super::lab::{Lab, TOPIC};
 use crate::kafka::protocol::{ErrorCode, Response};
-use crate::kafka::types::{BrokerId, GroupId};
+use crate::kafka::share::ShareKey;
+use crate::kafka::types::{BrokerId, GroupId, Offset};
 
 const GROUP: &str = "another";
 
@@ -89,4 +92,23 @@ fn states_that_cannot_be_reached_begin_later_r_share_1() {
     assert_eq!(hears(&mut lab, heartbeat(2)), (2, None));
     lab.run_for(1100);
     assert_eq!(hears(&mut lab, heartbeat(2)), (3, Some(vec![0])));
+}
+
+/// `AlterShareGroupOffsets`
+#[test]
+fn an_administrator_says_where_a_group_starts() {
+    let mut lab = Lab::new(&[]);
+    let partition = alter::AlterShareGroupOffsetsRequestPartition::default().with_start_offset(2);
+    let topic = alter::AlterShareGroupOffsetsRequestTopic::default()
+        .with_topic_name(m::TopicName("t".into()))
+        .with_partitions(vec![partition]);
+    let request = m::AlterShareGroupOffsetsRequest::default().with_group_id(group_id());
+    let Response::AlterShareGroupOffsets(response) = lab.ask(request.with_topics(vec![topic])) else {
+        panic!("another answer")
+    };
+    assert_eq!((response.error_code, response.responses[0].partitions[0].error_code), (0, 0));
+    let key = ShareKey { group: GroupId::new(GROUP), topic_id: TOPIC, partition: 0 };
+    let state = lab.broker.share_states().state(&key).expect("it has begun");
+    assert_eq!(state.start_offset, Some(Offset(2)));
+    assert_eq!(join(&mut lab), (2, Some(vec![0])), "it need not wait");
 }

@@ -9,6 +9,7 @@
 mod member;
 mod states;
 mod describe;
+mod offsets;
 mod heartbeat;
 mod replay;
 
@@ -23,6 +24,7 @@ use crate::kafka::types::{GroupEpoch, GroupId, MemberId, Topic};
 
 pub use heartbeat::check_request;
 pub use member::ShareMember;
+pub use offsets::Altered;
 pub use replay::Replayed;
 pub use states::{BeginningStates, StatePartitions};
 
