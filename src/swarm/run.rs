@@ -21,9 +21,10 @@ const EVERYTHING_EACH: u64 = 1_000;
 const START_MS: i64 = 8_000;
 /// Over slow links the topics are created one after the other within some seconds.
 const CREATIONS_MS: i64 = 10_000;
-/// A rebalance that waits for a member that does not come back (max.poll.interval.ms, 300 s), sessions of crashed members
-/// (45 s), requests that wait (30 s), lagging followers, one after the other.
-const REST_MS: i64 = 480_000;
+/// Two rebalances, one after the other, that each wait for a member that does not come back or is busy with a commit that
+/// cannot succeed (max.poll.interval.ms, 300 s), sessions of crashed members (45 s), requests that wait (30 s), lagging
+/// followers, one after the other.
+const REST_MS: i64 = 780_000;
 /// The longest delivery.timeout.ms there is, and some.
 const DRAIN_MS: i64 = 130_000;
 /// How often somebody looks for what does not mend by itself.

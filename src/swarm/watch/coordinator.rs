@@ -46,7 +46,7 @@ struct Replay {
     turn: Turn,
     next: Offset,
     offsets: BTreeMap<(GroupId, TopicPartition), Offset>,
-    groups: BTreeMap<GroupId, (Generation, BTreeSet<MemberId>)>,
+    groups: BTreeMap<GroupId, (Generation, BTreeSet<String>)>,
 }
 
 /// A member that no client goes by any more.
@@ -158,8 +158,9 @@ impl Replay {
             RecordKey::GroupMetadata(group) => match &record.value {
                 Some(value) => {
                     let value = GroupMetadataValue::decode(value)?;
-                    let members = value.members.into_iter().map(|member| member.member_id).collect();
-                    self.groups.insert(group, (value.generation, members));
+                    let members = value.members.iter();
+                    let members = members.map(|m| place_of(&m.member_id, m.group_instance_id.as_deref()));
+                    self.groups.insert(group, (value.generation, members.collect()));
                 }
                 None => {
                     self.groups.remove(&group);
@@ -187,7 +188,8 @@ impl Replay {
 
     /// What a Stable group is, is written. One that became Empty may not be: Kafka lets it be so when that write fails.
     fn check_group(&self, group: &ClassicGroup) -> Verdict {
-        let known: BTreeSet<MemberId> = group.members.keys().cloned().collect();
+        let members = group.members.values();
+        let known: BTreeSet<String> = members.map(|m| place_of(&m.id, m.instance_id.as_deref())).collect();
         let written = self.groups.get(&group.id);
         let is_written = match group.state {
             GroupState::Stable => {
@@ -203,6 +205,12 @@ impl Replay {
             format!("{id} is {state:?} in generation {generation} with {known:?}, its log says {written:?}");
         Err(Check::CoordinatorState.broken(fault))
     }
+}
+
+/// By what a member is known. A static one keeps its place under another id, and has the old one back when the write of the
+/// new one takes longer than the coordinator waits, while the record may still become safe (R-GRP-24).
+fn place_of(member: &MemberId, instance_id: Option<&str>) -> String {
+    instance_id.unwrap_or(member.as_str()).to_string()
 }
 
 /// The first offset of which a coordinator and its log say different things.
