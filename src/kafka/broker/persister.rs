@@ -400,17 +400,22 @@ fn write_partition(key: &ShareKey, write: &StateWrite) -> WritePartition {
     }
 }
 
+/// What a response says of one share partition, or its error. Each response has types of its own, alike but in name.
+macro_rules! said_of {
+    ($results:expr, $key:expr) => {{
+        let topics = $results.iter().filter(|topic| topic.topic_id == $key.topic_id.0);
+        let mut partitions = topics.flat_map(|topic| &topic.partitions);
+        let said = partitions.find(|said| said.partition == $key.partition);
+        said.ok_or(ErrorCode::UnknownServerError).and_then(|said| check(said.error_code).map(|()| said))
+    }};
+}
+
 /// What a response says of one operation.
 fn outcome(operation: &Operation, response: &Response) -> Result<Outcome, ErrorCode> {
     let key = operation.key();
-    let missing = ErrorCode::UnknownServerError;
     match (&operation.job, response) {
         (Job::OfLeader(Persist::Read { instance, .. }), Response::ReadShareGroupState(response)) => {
-            let topics = response.results.iter().filter(|topic| topic.topic_id == key.topic_id.0);
-            let mut partitions = topics.flat_map(|topic| &topic.partitions);
-            let partition =
-                partitions.find(|partition| partition.partition == key.partition).ok_or(missing)?;
-            check(partition.error_code)?;
+            let partition = said_of!(response.results, key)?;
             let batches = partition.state_batches.iter().filter_map(|batch| {
                 let range = OffsetRange::new(Offset(batch.first_offset), Offset(batch.last_offset));
                 let state = RecordState::from_id(batch.delivery_state)?;
@@ -425,30 +430,18 @@ fn outcome(operation: &Operation, response: &Response) -> Result<Outcome, ErrorC
             Ok(Outcome::Read { key: key.clone(), instance: *instance, result: Ok(persisted) })
         }
         (Job::OfLeader(Persist::Write { instance, write, .. }), Response::WriteShareGroupState(response)) => {
-            let topics = response.0.results.iter().filter(|topic| topic.topic_id == key.topic_id.0);
-            let mut partitions = topics.flat_map(|topic| &topic.partitions);
-            let partition =
-                partitions.find(|partition| partition.partition == key.partition).ok_or(missing)?;
-            check(partition.error_code)?;
+            said_of!(response.0.results, key)?;
             Ok(Outcome::Written { key: key.clone(), write: (*instance, write.id), result: Ok(()) })
         }
         (Job::OfGroup { ask, .. }, Response::InitializeShareGroupState(response)) => {
-            let topics = response.results.iter().filter(|topic| topic.topic_id == key.topic_id.0);
-            let mut partitions = topics.flat_map(|topic| &topic.partitions);
-            let partition =
-                partitions.find(|partition| partition.partition == key.partition).ok_or(missing)?;
-            check(partition.error_code)?;
+            said_of!(response.results, key)?;
             Ok(Outcome::Asked { ask: *ask, key: key.clone(), result: Ok(()) })
         }
         (Job::OfGroup { ask, .. }, Response::DeleteShareGroupState(response)) => {
-            let topics = response.results.iter().filter(|topic| topic.topic_id == key.topic_id.0);
-            let mut partitions = topics.flat_map(|topic| &topic.partitions);
-            let partition =
-                partitions.find(|partition| partition.partition == key.partition).ok_or(missing)?;
-            check(partition.error_code)?;
+            said_of!(response.results, key)?;
             Ok(Outcome::Asked { ask: *ask, key: key.clone(), result: Ok(()) })
         }
-        _ => Err(missing),
+        _ => Err(ErrorCode::UnknownServerError),
     }
 }
 

@@ -121,6 +121,18 @@ impl Log {
         self.chunks.from(offset)
     }
 
+    /// How many bytes there are to read from `from` on below `bound`, in whole batches; counted until there are `enough`.
+    pub fn readable_bytes(&self, from: Offset, bound: Offset, enough: i64) -> i64 {
+        let mut bytes = 0;
+        for batch in self.batches_from(from).take_while(|batch| batch.base_offset() < bound) {
+            bytes += i64::from(batch.size_bytes());
+            if bytes >= enough {
+                break;
+            }
+        }
+        bytes
+    }
+
     /// The records of `[from, to)` that can be read.
     pub fn records_between(&self, from: Offset, to: Offset) -> Result<Vec<Record>, BatchError> {
         let from = from.max(self.log_start_offset);

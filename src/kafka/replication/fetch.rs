@@ -284,7 +284,7 @@ impl ReplicaManager {
                     return true;
                 }
                 let most = i64::from(wanted.max_bytes);
-                bytes += readable_bytes(partition, offset, bound, params.min_bytes).min(most);
+                bytes += partition.log.readable_bytes(offset, bound, params.min_bytes).min(most);
             }
         }
         bytes >= params.min_bytes
@@ -323,18 +323,6 @@ fn without_records(partition: &Partition, tp: &TopicPartition) -> PartitionData 
         .with_last_stable_offset(log.last_stable_offset().0)
         .with_log_start_offset(log.log_start_offset().0)
         .with_records(Some(Bytes::new()))
-}
-
-fn readable_bytes(partition: &Partition, from: Offset, bound: Offset, enough: i64) -> i64 {
-    let batches = partition.log.batches_from(from).take_while(|batch| batch.base_offset() < bound);
-    let mut bytes = 0;
-    for batch in batches {
-        bytes += i64::from(batch.size_bytes());
-        if bytes >= enough {
-            break;
-        }
-    }
-    bytes
 }
 
 fn read_partition(

@@ -287,8 +287,7 @@ fn has_enough(parked: &Parked, acquirable: &[(TopicIdPartition, Offset)], ground
         if is_outside || *offset < bound && log.segment_base(*offset) < log.segment_base(bound) {
             return true;
         }
-        bytes +=
-            ground.readable_bytes(partition, *offset, isolation, parked.limits.min_bytes.max(1)).min(share);
+        bytes += log.readable_bytes(*offset, bound, parked.limits.min_bytes.max(1)).min(share);
     }
     bytes >= parked.limits.min_bytes
 }

@@ -95,26 +95,6 @@ impl Ground<'_> {
         self.replicas.offset_for_share_group(tp, timestamp, leader_epoch, self.image)
     }
 
-    /// How much there is to read from `offset` on, of `enough` at most: the whole batch that holds it counts.
-    pub(super) fn readable_bytes(
-        &self,
-        partition: &Partition,
-        offset: Offset,
-        isolation: Isolation,
-        enough: i64,
-    ) -> i64 {
-        let bound = partition.log.read_bound(isolation);
-        let batches = partition.log.batches_from(offset).take_while(|batch| batch.base_offset() < bound);
-        let mut bytes = 0;
-        for batch in batches {
-            bytes += i64::from(batch.size_bytes());
-            if bytes >= enough {
-                break;
-            }
-        }
-        bytes
-    }
-
     pub(super) fn read(
         &self,
         tp: &TopicPartition,
