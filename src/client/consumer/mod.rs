@@ -1,4 +1,5 @@
-//! A consumer: Kafka's classic Java consumer in subscribe mode, embedded in a small program.
+//! A consumer: Kafka's Java consumer in subscribe mode, embedded in a small program. It is a member by the classic protocol,
+//! or with group.protocol=consumer by the newer one (`modern`); all else is the same for both.
 //!
 //! Two threads, as in Kafka: the application's runs the program's lines, and what poll() does it does only there; the
 //! background thread sends heartbeats. Answers are taken in when they arrive, as both threads poll the network.

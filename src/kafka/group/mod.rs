@@ -1,4 +1,8 @@
-//! The group coordinator of one broker (section 6 of the reference).
+//! The group coordinator of one broker (sections 6 to 8 of the reference).
+//!
+//! - `classic`: groups whose members plan; `modern`: those that the coordinator plans for (KIP-848), share groups too
+//! - `shard`: one partition of `__consumer_offsets` with its groups of all kinds; `offsets`: what they committed
+//! - [`assignor`]: the plans, of clients and of the server
 //!
 //! Mirrors `GroupCoordinatorService`: it keeps the groups of those partitions of `__consumer_offsets` that its broker
 //! leads. It does not write: it pushes [`Append`]s, which the broker carries out with acks=all before it hands in
