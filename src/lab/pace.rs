@@ -13,7 +13,7 @@
 //!
 //! **Invariant:** a present speed eases towards its target and never passes it.
 
-use crate::kafka::event::Event;
+use crate::kafka::event::{Event, GroupEvent};
 use crate::kafka::time::Time;
 
 /// Virtual milliseconds in a real millisecond at which a 40 ms flight takes half a second.
@@ -280,11 +280,11 @@ pub fn ends_a_wait(event: &Event, stops_at: StopsAt) -> bool {
             | Event::IsrShrunk { .. }
             | Event::IsrExpanded { .. }
             | Event::JoinSent { .. }
-            | Event::RebalanceStarted { .. }
-            | Event::TargetAssigned { .. }
-            | Event::RevocationAsked { .. }
-            | Event::GroupConverted { .. }
-            | Event::MemberRemoved { .. }
+            | Event::Group(GroupEvent::RebalanceStarted { .. })
+            | Event::Group(GroupEvent::TargetAssigned { .. })
+            | Event::Group(GroupEvent::RevocationAsked { .. })
+            | Event::Group(GroupEvent::GroupConverted { .. })
+            | Event::Group(GroupEvent::MemberRemoved { .. })
     );
     match stops_at {
         StopsAt::Nothing => false,

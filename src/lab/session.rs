@@ -16,7 +16,7 @@ use super::narrative::Narrative;
 use super::narrator::{Narrator, Sentence};
 use super::pace::{self, Situation, StopsAt};
 use super::scenario::{Scenario, ScenarioError};
-use crate::kafka::event::{Event, GroupState};
+use crate::kafka::event::{Event, GroupEvent, GroupState};
 use crate::kafka::protocol::{ApiKey, Response};
 use crate::kafka::raft::{METADATA_TOPIC_ID, says_anything};
 use crate::kafka::time::Time;
@@ -291,18 +291,20 @@ impl Session {
 /// Keeps the groups that prepare or complete a rebalance.
 fn follow_rebalances(rebalancing: &mut BTreeSet<GroupId>, event: &Event) {
     match event {
-        Event::GroupStateChanged {
+        Event::Group(GroupEvent::GroupStateChanged {
             group,
             to: GroupState::PreparingRebalance | GroupState::CompletingRebalance,
             ..
-        } => {
+        }) => {
             rebalancing.insert(group.clone());
         }
-        Event::GroupStateChanged { group, .. } => {
+        Event::Group(GroupEvent::GroupStateChanged { group, .. }) => {
             rebalancing.remove(group);
         }
         // An unfinished rebalance is forgotten with its coordinator (R-GRP-4).
-        Event::CoordinatorLoaded { groups, .. } => rebalancing.retain(|group| !groups.contains(group)),
+        Event::Group(GroupEvent::CoordinatorLoaded { groups, .. }) => {
+            rebalancing.retain(|group| !groups.contains(group))
+        }
         _ => {}
     }
 }

@@ -1,6 +1,6 @@
 //! What administrators ask of a coordinator: which groups there are, who is in one, deleting one, forgetting offsets.
 
-use glassbroker::kafka::event::{Event, GroupState};
+use glassbroker::kafka::event::{Event, GroupEvent, GroupState};
 use glassbroker::kafka::protocol::{ErrorCode, Request, Response};
 use glassbroker::kafka::types::{ClientName, Offset};
 use kafka_protocol::messages as m;
@@ -256,7 +256,11 @@ fn offsets_of_what_nobody_subscribes_to_are_forgotten_one_by_one_r_grp_41() {
     ];
     assert_eq!(answer, (ErrorCode::None, expected));
     assert_eq!((committed(&cluster, 0), committed(&cluster, 1)), (None, Some(20)));
-    let told = Event::OffsetDeleted { group: group_id(), tp: orders(0), client: ClientName::new("admin") };
+    let told = Event::Group(GroupEvent::OffsetDeleted {
+        group: group_id(),
+        tp: orders(0),
+        client: ClientName::new("admin"),
+    });
     assert_eq!(cluster.events, [told], "where there was none, there is nothing to tell");
     cluster.fail_over();
     cluster.load();

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use glassbroker::kafka::event::{ConsumerGroupState, Event, GroupState, MemberRemoval};
+use glassbroker::kafka::event::{ConsumerGroupState, Event, GroupEvent, GroupState, MemberRemoval};
 use glassbroker::kafka::group::modern::consumer::{ConsumerGroup, ConsumerMember};
 use glassbroker::kafka::group::{GroupConfig, GroupTimer};
 use glassbroker::kafka::protocol::metadata_records::{MetadataRecord, PartitionRecord};
@@ -230,7 +230,7 @@ fn a_silent_member_goes_and_one_that_gives_nothing_up_r_cg8_13_14() {
         .events
         .iter()
         .filter_map(|event| match event {
-            Event::MemberRemoved { reason, .. } => Some(*reason),
+            Event::Group(GroupEvent::MemberRemoved { reason, .. }) => Some(*reason),
             _ => None,
         })
         .collect();
@@ -307,7 +307,10 @@ fn an_empty_group_without_offsets_is_deleted_r_grp_40() {
     cluster.fire(&expiration);
     assert_eq!(described(&mut cluster).0, ErrorCode::GroupIdNotFound);
     let dead = |event: &Event| {
-        matches!(event, Event::ConsumerGroupStateChanged { to: ConsumerGroupState::Dead, .. })
+        matches!(
+            event,
+            Event::Group(GroupEvent::ConsumerGroupStateChanged { to: ConsumerGroupState::Dead, .. })
+        )
     };
     assert!(cluster.events.iter().any(dead));
     cluster.fail_over();
@@ -393,16 +396,22 @@ fn the_trace_tells_of_plans_and_of_what_changes_hands() {
     let client = || ClientName::new("client");
     let told = |event: &Event| cluster.events.contains(event);
     let (group, epoch) = (group_id, GroupEpoch(3));
-    assert!(told(&Event::RevocationAsked {
+    assert!(told(&Event::Group(GroupEvent::RevocationAsked {
         group: group(),
         client: client(),
         epoch: GroupEpoch(2),
         partitions: vec![orders(2)],
-    }));
+    })));
     let given = vec![orders(2)];
-    assert!(told(&Event::MemberReconciled { group: group(), client: client(), epoch, given, waits: false }));
+    assert!(told(&Event::Group(GroupEvent::MemberReconciled {
+        group: group(),
+        client: client(),
+        epoch,
+        given,
+        waits: false
+    })));
     let plan = vec![(client(), vec![orders(0), orders(1)]), (client(), vec![orders(2)])];
-    assert!(told(&Event::TargetAssigned { group: group(), epoch, plan }));
+    assert!(told(&Event::Group(GroupEvent::TargetAssigned { group: group(), epoch, plan })));
 }
 
 #[test]

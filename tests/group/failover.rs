@@ -1,6 +1,6 @@
 //! What a coordinator finds in the log when it takes over, and what it leaves behind when it goes.
 
-use glassbroker::kafka::event::{Event, GroupState};
+use glassbroker::kafka::event::{Event, GroupEvent, GroupState};
 use glassbroker::kafka::protocol::{ErrorCode, Response};
 use glassbroker::kafka::types::Offset;
 
@@ -29,7 +29,9 @@ fn a_new_coordinator_finds_the_stable_group_and_its_offsets_in_the_log_r_grp_4()
         assert_eq!(member.heartbeat(&mut cluster), ErrorCode::None);
     }
     let loaded = cluster.events.iter().find_map(|event| match event {
-        Event::CoordinatorLoaded { records, groups, .. } => Some((*records, groups.clone())),
+        Event::Group(GroupEvent::CoordinatorLoaded { records, groups, .. }) => {
+            Some((*records, groups.clone()))
+        }
         _ => None,
     });
     assert_eq!(loaded, Some((4, vec![group_id()])));

@@ -1,6 +1,6 @@
 //! Groups whose members change their protocol one after the other (KIP-848, R-CG8-25).
 
-use glassbroker::kafka::event::{ConsumerGroupState, Event, GroupState};
+use glassbroker::kafka::event::{ConsumerGroupState, Event, GroupEvent, GroupState};
 use glassbroker::kafka::group::consumer_protocol::assigned_partitions;
 use glassbroker::kafka::group::{ConsumerGroupConfig, GroupConfig, MigrationPolicy};
 use glassbroker::kafka::protocol::{ErrorCode, Response};
@@ -80,7 +80,7 @@ fn members_change_their_protocol_one_by_one_and_back_r_cg8_25() {
     cluster.fail_over();
     cluster.load();
     assert_eq!(cluster.group().map(|group| group.members.len()), Some(1));
-    let converted = |event: &&Event| matches!(event, Event::GroupConverted { .. });
+    let converted = |event: &&Event| matches!(event, Event::Group(GroupEvent::GroupConverted { .. }));
     assert_eq!(cluster.events.iter().filter(converted).count(), 2);
 }
 

@@ -1,6 +1,6 @@
 //! Committed offsets: when they are told, and what happens to a write that fails.
 
-use glassbroker::kafka::event::Event;
+use glassbroker::kafka::event::{Event, GroupEvent};
 use glassbroker::kafka::protocol::{ErrorCode, Response};
 use glassbroker::kafka::types::{ClientName, Offset};
 use kafka_protocol::messages as m;
@@ -25,7 +25,9 @@ fn a_commit_is_answered_when_its_record_is_below_the_high_watermark_r_grp_4() {
     }
     assert_eq!(committed(&cluster, 0), Some(20));
     let told = cluster.events.iter().map(|event| match event {
-        Event::OffsetCommitted { tp, offset, client, .. } => (tp.clone(), *offset, client.clone()),
+        Event::Group(GroupEvent::OffsetCommitted { tp, offset, client, .. }) => {
+            (tp.clone(), *offset, client.clone())
+        }
         other => panic!("{other:?}"),
     });
     let a = ClientName::new("a");
@@ -105,7 +107,10 @@ fn a_commit_that_the_log_refuses_is_taken_back_r_grp_3() {
         assert_eq!(commit_error(&mut cluster, &members[0], 0, 10), ErrorCode::None);
         cluster.log = Log::Refuses(log);
         assert_eq!(commit_error(&mut cluster, &members[0], 0, 20), told);
-        let refused = cluster.events.iter().any(|event| matches!(event, Event::CommitRefused { .. }));
+        let refused = cluster
+            .events
+            .iter()
+            .any(|event| matches!(event, Event::Group(GroupEvent::CommitRefused { .. })));
         assert!(refused, "{:?}", cluster.events);
         cluster.log = Log::Commits;
         let request = fetch(&mut cluster, &[0], true);
@@ -172,7 +177,7 @@ fn the_offsets_of_an_empty_group_and_the_group_are_forgotten_after_a_week_r_grp_
     cluster.events.clear();
     cluster.sleep(600_000);
     assert_eq!((committed(&cluster, 0), cluster.group().is_none()), (None, true));
-    let expired = |event: &Event| matches!(event, Event::OffsetExpired { tp, .. } if *tp == orders(0));
+    let expired = |event: &Event| matches!(event, Event::Group(GroupEvent::OffsetExpired { tp, .. }) if *tp == orders(0));
     assert!(cluster.events.iter().any(expired), "{:?}", cluster.events);
     cluster.fail_over();
     cluster.load();

@@ -1,6 +1,6 @@
 //! Rebalances: the join phase, the plan, and what a member hears meanwhile.
 
-use glassbroker::kafka::event::{Event, GroupState, MemberRemoval, RebalanceReason};
+use glassbroker::kafka::event::{Event, GroupEvent, GroupState, MemberRemoval, RebalanceReason};
 use glassbroker::kafka::group::GroupConfig;
 use glassbroker::kafka::protocol::{ErrorCode, Response};
 use kafka_protocol::messages as m;
@@ -25,7 +25,7 @@ fn newcomers_extend_the_initial_delay_ex_19_r_grp_12() {
         assert_eq!(member.generation, 1);
     }
     let waits = cluster.events.iter().filter_map(|event| match event {
-        Event::JoinExtended { wait_ms, .. } => Some(*wait_ms),
+        Event::Group(GroupEvent::JoinExtended { wait_ms, .. }) => Some(*wait_ms),
         _ => None,
     });
     assert_eq!(waits.collect::<Vec<_>>(), [3_000, 3_000]);
@@ -76,15 +76,19 @@ fn a_rebalance_tells_its_story_in_events() {
         .events
         .iter()
         .map(|event| match event {
-            Event::MemberRemoved { client, reason: MemberRemoval::Left, .. } => format!("{client} left"),
-            Event::RebalanceStarted {
+            Event::Group(GroupEvent::MemberRemoved { client, reason: MemberRemoval::Left, .. }) => {
+                format!("{client} left")
+            }
+            Event::Group(GroupEvent::RebalanceStarted {
                 client,
                 reason: RebalanceReason::MemberRemoved(MemberRemoval::Left),
                 generation,
                 ..
-            } => format!("{client} sets off a rebalance of generation {generation}"),
-            Event::GroupStateChanged { to, generation, .. } => format!("{} {generation}", to.name()),
-            Event::AssignmentStored { plan, .. } => {
+            }) => format!("{client} sets off a rebalance of generation {generation}"),
+            Event::Group(GroupEvent::GroupStateChanged { to, generation, .. }) => {
+                format!("{} {generation}", to.name())
+            }
+            Event::Group(GroupEvent::AssignmentStored { plan, .. }) => {
                 let (client, tps) = &plan[0];
                 format!("{client} gets {}", tps[0])
             }

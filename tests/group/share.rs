@@ -1,7 +1,7 @@
 //! Share groups at their coordinator: what waits for the log and for the share coordinators, and what a failover keeps
 //! (KIP-932).
 
-use glassbroker::kafka::event::{Event, MemberRemoval};
+use glassbroker::kafka::event::{Event, GroupEvent, MemberRemoval};
 use glassbroker::kafka::group::modern::TopicIdPartition;
 use glassbroker::kafka::group::modern::share::{ShareGroup, ShareGroupConfig};
 use glassbroker::kafka::group::{GroupConfig, GroupTimer, StateAsk, StateWork};
@@ -253,8 +253,9 @@ fn who_is_silent_goes_and_the_group_stays_r_share_1() {
     assert_eq!(described(&mut cluster, "g").members.len(), 1);
     cluster.sleep(1);
     assert_eq!(hears(&mut cluster, heartbeat("a", 3)), Err(ErrorCode::UnknownMemberId));
-    let gone =
-        |event: &Event| matches!(event, Event::MemberRemoved { reason: MemberRemoval::SessionExpired, .. });
+    let gone = |event: &Event| {
+        matches!(event, Event::Group(GroupEvent::MemberRemoved { reason: MemberRemoval::SessionExpired, .. }))
+    };
     assert!(cluster.events.iter().any(gone));
     let expiration = GroupTimer::Expiration { partition: cluster.partition() };
     cluster.fire(&expiration);

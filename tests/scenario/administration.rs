@@ -1,7 +1,7 @@
 //! What people do to a cluster: elections, stops, reassignments, more partitions, deletion. EX-8 to EX-11.
 
 use glassbroker::kafka::controller::elections::ElectionType;
-use glassbroker::kafka::event::{ChangeReason, Event, TruncationReason};
+use glassbroker::kafka::event::{ChangeReason, Event, GroupEvent, TruncationReason};
 use glassbroker::kafka::protocol::{ErrorCode, Response};
 use glassbroker::kafka::types::{BrokerId, Offset};
 use glassbroker::sim::{Command, Packet};
@@ -322,8 +322,9 @@ fn a_deleted_topic_is_gone_from_brokers_and_groups_and_its_name_starts_anew() {
     c.give(Command::DeleteTopic("t".into()));
     c.run_ms(2_000);
     assert!((1..=3).all(|broker| c.partition(broker, "t-0").is_none()), "R-PLACE-9");
-    let dropped =
-        c.events().any(|event| matches!(event, Event::OffsetDropped { tp: p, .. } if *p == tp("t-0")));
+    let dropped = c.events().any(
+        |event| matches!(event, Event::Group(GroupEvent::OffsetDropped { tp: p, .. }) if *p == tp("t-0")),
+    );
     assert!(dropped, "R-PLACE-9: its committed offsets are removed\n{}", c.report());
     c.give(Command::DeleteTopic("t".into()));
     c.run_ms(1_000);

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use glassbroker::kafka::event::{Event, PositionSource};
+use glassbroker::kafka::event::{Event, GroupEvent, PositionSource};
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::time::Time;
 use glassbroker::kafka::types::{BrokerId, Offset};
@@ -298,7 +298,7 @@ fn committed_offsets_outlive_the_compaction_of_their_topic_and_a_change_of_coord
     c.kill(home);
     c.until("the group's state is loaded elsewhere", 30_000, |c| {
         c.events().any(|event| {
-            matches!(event, Event::CoordinatorLoaded { broker, groups, .. }
+            matches!(event, Event::Group(GroupEvent::CoordinatorLoaded { broker, groups, .. })
             if broker.0 != home && !groups.is_empty())
         })
     });

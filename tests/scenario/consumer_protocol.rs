@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use glassbroker::client::consumer::modern::Phase;
-use glassbroker::kafka::event::{Event, MemberRemoval};
+use glassbroker::kafka::event::{Event, GroupEvent, MemberRemoval};
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::types::{BrokerId, ClientName, GroupEpoch, GroupId, TopicPartition};
 use glassbroker::sim::{Command, Target};
@@ -49,7 +49,7 @@ fn check_exclusive(c: &Cluster, frozen: &[&str]) {
                     owner.retain(|tp| !partitions.contains(tp));
                 }
             }
-            Event::MemberRemoved { client, .. } => drop(owners.remove(client)),
+            Event::Group(GroupEvent::MemberRemoved { client, .. }) => drop(owners.remove(client)),
             _ => {}
         }
         let mut all: Vec<&&TopicPartition> = owners.values().flatten().collect();
@@ -140,7 +140,7 @@ fn a_member_that_closes_says_so_and_its_share_is_given_away_at_the_next_heartbea
     c.give(Command::Close("c2".into()));
     c.until("c1 owns all", 8_000, |c| share(c, &[("c1", 4)]));
     let left = c.events().any(|event| {
-        matches!(event, Event::MemberRemoved { client, reason: MemberRemoval::Left, .. } if client.as_str() == "c2")
+        matches!(event, Event::Group(GroupEvent::MemberRemoved { client, reason: MemberRemoval::Left, .. }) if client.as_str() == "c2")
     });
     assert!(left, "{}", c.report());
     check_exclusive(&c, &[]);
@@ -289,8 +289,10 @@ fn a_group_goes_over_to_the_newer_protocol_member_by_member_r_cg8_25() {
         });
         c.run_ms(5_000);
     }
-    let converted =
-        c.events().filter(|event| matches!(event, Event::GroupConverted { classic: false, .. })).count();
+    let converted = c
+        .events()
+        .filter(|event| matches!(event, Event::Group(GroupEvent::GroupConverted { classic: false, .. })))
+        .count();
     assert_eq!(converted, 1, "{}", c.report());
     assert!(!c.events().any(|event| matches!(event, Event::ClientFailed { .. })), "{}", c.report());
     let groups = |id: i32| c.world.broker(BrokerId(id)).expect("it lives").groups().consumer_groups();

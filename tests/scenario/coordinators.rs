@@ -1,6 +1,6 @@
 //! Clients that look for what is not there yet: a coordinator, a topic. The cases A30 and A31.
 
-use glassbroker::kafka::event::Event;
+use glassbroker::kafka::event::{Event, GroupEvent};
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::types::{BrokerId, ClientName};
 use glassbroker::sim::{Command, WorldConfig};
@@ -30,7 +30,9 @@ fn a30_on_a_single_broker_a_group_waits_for_ever_for_its_coordinator_and_hears_o
     let found = c.events().any(|event| {
         matches!(
             event,
-            Event::CoordinatorFound { .. } | Event::ClientFailed { .. } | Event::MemberAdded { .. }
+            Event::CoordinatorFound { .. }
+                | Event::ClientFailed { .. }
+                | Event::Group(GroupEvent::MemberAdded { .. })
         )
     });
     assert!(!found, "it goes on asking\n{}", c.report());
@@ -127,7 +129,8 @@ fn an_empty_groups_offsets_are_kept_for_offsets_retention_minutes() {
     c.until("it has read all three", 20_000, |c| polled(c, "c1") == 3);
     c.run_ms(2_000);
     c.give(Command::Close(ClientName::new("c1")));
-    let expired = |c: &Cluster| c.events().any(|event| matches!(event, Event::OffsetExpired { .. }));
+    let expired =
+        |c: &Cluster| c.events().any(|event| matches!(event, Event::Group(GroupEvent::OffsetExpired { .. })));
     c.run_ms(55_000);
     assert!(!expired(&c), "{}", c.report());
     c.until("the offset is forgotten", 20_000, expired);

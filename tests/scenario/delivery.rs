@@ -1,6 +1,6 @@
 //! What is delivered how often: EX-16, and commits by the program and by the clock.
 
-use glassbroker::kafka::event::{Event, MemberRemoval};
+use glassbroker::kafka::event::{Event, GroupEvent, MemberRemoval};
 use glassbroker::kafka::types::{BrokerId, Offset, ProducerEpoch};
 use glassbroker::lab::command::{Written, parse};
 use glassbroker::sim::{Command, Target};
@@ -39,7 +39,7 @@ fn ex_16_a_crash_before_the_commit_makes_the_next_member_do_it_again() {
     c.give(Command::Crash("first".into()));
     c.consumer("second", "g", &["t"], &["poll", "process 500ms"], config);
     c.until_event("the join phase waits for the dead member's session", 60_000, |event| {
-        matches!(event, Event::MemberRemoved { reason: MemberRemoval::SessionExpired, .. })
+        matches!(event, Event::Group(GroupEvent::MemberRemoved { reason: MemberRemoval::SessionExpired, .. }))
     });
     c.until("everything is processed", 30_000, |c| processed(c, 9) == 1);
     let counts: Vec<usize> = (0..10).map(|offset| processed(&c, offset)).collect();

@@ -1,7 +1,7 @@
 //! What an administrator does to groups: listing, describing, deleting, forgetting offsets, resetting them.
 
 use glassbroker::kafka::event::{
-    DescribedGroup, Event, GroupPosition, GroupState, GroupsTold, OffsetReset, ResetNote,
+    DescribedGroup, Event, GroupEvent, GroupPosition, GroupState, GroupsTold, OffsetReset, ResetNote,
 };
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::types::{BrokerId, ClientName, GroupId, Offset};
@@ -65,8 +65,13 @@ fn described(c: &mut Cluster, group: &str) -> DescribedGroup {
 
 fn committed(c: &Cluster, partition: &str) -> Option<i64> {
     let newest = c.events().rev().find_map(|event| match event {
-        Event::OffsetCommitted { tp: of, offset, .. } if *of == tp(partition) => Some(Some(offset.0)),
-        Event::OffsetDeleted { tp: of, .. } | Event::OffsetDropped { tp: of, .. } if *of == tp(partition) => {
+        Event::Group(GroupEvent::OffsetCommitted { tp: of, offset, .. }) if *of == tp(partition) => {
+            Some(Some(offset.0))
+        }
+        Event::Group(GroupEvent::OffsetDeleted { tp: of, .. })
+        | Event::Group(GroupEvent::OffsetDropped { tp: of, .. })
+            if *of == tp(partition) =>
+        {
             Some(None)
         }
         _ => None,
@@ -83,7 +88,7 @@ fn read_and_left() -> Cluster {
     c.until("all is read", 30_000, |c| committed(c, "t-0") == Some(10));
     c.give(Command::Close(ClientName::new("a")));
     c.until_event("the group is empty", 10_000, |event| {
-        matches!(event, Event::GroupStateChanged { to: GroupState::Empty, .. })
+        matches!(event, Event::Group(GroupEvent::GroupStateChanged { to: GroupState::Empty, .. }))
     });
     c
 }
@@ -127,8 +132,10 @@ fn only_an_empty_group_is_deleted_and_its_next_member_begins_anew_r_grp_41() {
     assert_eq!(order(&mut c, "delete group g", refusal).0, ErrorCode::NonEmptyGroup);
     c.give(Command::Close(ClientName::new("b")));
     c.run_ms(4_000);
-    let gone =
-        |event: &Event| matches!(event, Event::GroupStateChanged { to: GroupState::Dead, .. }).then_some(());
+    let gone = |event: &Event| {
+        matches!(event, Event::Group(GroupEvent::GroupStateChanged { to: GroupState::Dead, .. }))
+            .then_some(())
+    };
     order(&mut c, "delete group g", gone);
     c.run_ms(1_000);
     assert_eq!(listed(&mut c), Vec::<String>::new());
@@ -151,7 +158,7 @@ fn offsets_of_a_topic_are_forgotten_when_nobody_subscribes_to_it_r_grp_41() {
     c.give(Command::Close(ClientName::new("b")));
     c.run_ms(4_000);
     let client = order(&mut c, text, |event| match event {
-        Event::OffsetDeleted { client, .. } => Some(client.clone()),
+        Event::Group(GroupEvent::OffsetDeleted { client, .. }) => Some(client.clone()),
         _ => None,
     });
     assert_eq!(client, ClientName::new("admin"));
@@ -267,8 +274,10 @@ fn an_administrator_finds_the_new_coordinator() {
 fn a_deleted_group_stays_deleted_under_the_next_coordinator() {
     let mut c = read_and_left();
     let old = described(&mut c, "g").coordinator;
-    let gone =
-        |event: &Event| matches!(event, Event::GroupStateChanged { to: GroupState::Dead, .. }).then_some(());
+    let gone = |event: &Event| {
+        matches!(event, Event::Group(GroupEvent::GroupStateChanged { to: GroupState::Dead, .. }))
+            .then_some(())
+    };
     order(&mut c, "delete group g", gone);
     c.run_ms(1_000);
     c.kill(old.0);

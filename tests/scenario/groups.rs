@@ -1,6 +1,6 @@
 //! Groups: joining, rebalancing, losing members and coordinators (EX-18, EX-19).
 
-use glassbroker::kafka::event::{Event, GroupState, MemberRemoval, RevokeReason};
+use glassbroker::kafka::event::{Event, GroupEvent, GroupState, MemberRemoval, RevokeReason};
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::types::{BrokerId, ClientName, Generation, GroupId, Offset};
 use glassbroker::sim::Command;
@@ -25,9 +25,12 @@ pub fn written(partitions: i32, records: i64) -> Cluster {
 /// The group `g` became stable in this generation.
 fn stable(c: &Cluster, generation: i32) -> bool {
     c.events().any(|event| match event {
-        Event::GroupStateChanged { group, to: GroupState::Stable, generation: reached, .. } => {
-            group.as_str() == "g" && reached.0 == generation
-        }
+        Event::Group(GroupEvent::GroupStateChanged {
+            group,
+            to: GroupState::Stable,
+            generation: reached,
+            ..
+        }) => group.as_str() == "g" && reached.0 == generation,
         _ => false,
     })
 }
@@ -40,7 +43,9 @@ fn ex_19_each_newcomer_extends_the_initial_delay_of_an_empty_group() {
     c.run_ms(5_000);
     let joined = |c: &Cluster, name: &str| {
         let name = ClientName::new(name);
-        c.events().any(|event| matches!(event, Event::MemberAdded { client, .. } if *client == name))
+        c.events().any(
+            |event| matches!(event, Event::Group(GroupEvent::MemberAdded { client, .. }) if *client == name),
+        )
     };
     c.consumer("a", "g", &["t"], &["poll"], &[]);
     c.until("a joins", 1_000, |c| joined(c, "a"));
@@ -52,7 +57,10 @@ fn ex_19_each_newcomer_extends_the_initial_delay_of_an_empty_group() {
     assert!(!stable(&c, 1), "b came meanwhile, so the wait goes on");
     c.consumer("c", "g", &["t"], &["poll"], &[]);
     let completed = c.until_event("the join phase ends", 10_000, |event| {
-        matches!(event, Event::GroupStateChanged { to: GroupState::CompletingRebalance, .. })
+        matches!(
+            event,
+            Event::Group(GroupEvent::GroupStateChanged { to: GroupState::CompletingRebalance, .. })
+        )
     });
     assert_eq!(completed - first, 9_000, "R-GRP-12: 3 s, extended twice by 3 s");
     c.run_ms(1_000);
@@ -83,7 +91,7 @@ fn ex_18_an_eager_rebalance_commits_revokes_and_hands_over_at_the_commit() {
         (place, entry.key.time.ms())
     };
     let c1 = ClientName::new("c1");
-    let rebalance = since(&|event| matches!(event, Event::RebalanceStarted { .. }));
+    let rebalance = since(&|event| matches!(event, Event::Group(GroupEvent::RebalanceStarted { .. })));
     let committed = since(
         &|event| matches!(event, Event::CommitConfirmed { client, automatic: true, .. } if *client == c1),
     );
@@ -115,7 +123,7 @@ fn ex_18_a_member_stuck_beyond_max_poll_interval_leaves_and_its_late_commit_fail
     c.until("stuck owns both", 10_000, |c| owned(c, "stuck") == ["t-0", "t-1"]);
     c.consumer("c2", "g", &["t"], &["poll", "process 1ms"], EARLIEST);
     c.until_event("it leaves by itself (R-CONS-25)", 20_000, |event| {
-        matches!(event, Event::MemberRemoved { client, reason: MemberRemoval::Left, .. } if client.as_str() == "stuck")
+        matches!(event, Event::Group(GroupEvent::MemberRemoved { client, reason: MemberRemoval::Left, .. }) if client.as_str() == "stuck")
     });
     c.until("c2 owns everything", 10_000, |c| owned(c, "c2") == ["t-0", "t-1"]);
     c.until_event(
@@ -142,7 +150,7 @@ fn a_crashed_member_is_missed_when_its_session_ends_and_a_closed_one_at_once() {
     c.give(Command::Crash("b".into()));
     let crashed = c.now_ms();
     let removed = c.until_event("the session of b ends", 60_000, |event| {
-        matches!(event, Event::MemberRemoved { reason: MemberRemoval::SessionExpired, .. })
+        matches!(event, Event::Group(GroupEvent::MemberRemoved { reason: MemberRemoval::SessionExpired, .. }))
     });
     let silence_ms = removed - crashed;
     assert!(
@@ -155,7 +163,7 @@ fn a_crashed_member_is_missed_when_its_session_ends_and_a_closed_one_at_once() {
     c.give(Command::Close("d".into()));
     let closed = c.now_ms();
     let left = c.until_event("d leaves", 5_000, |event| {
-        matches!(event, Event::MemberRemoved { reason: MemberRemoval::Left, .. })
+        matches!(event, Event::Group(GroupEvent::MemberRemoved { reason: MemberRemoval::Left, .. }))
     });
     assert!(left - closed < 500, "R-CONS-27: close() says goodbye");
 }
@@ -186,7 +194,7 @@ fn the_group_and_its_offsets_move_with_the_coordinator() {
     c.until_event(
         "the new coordinator has read the log",
         15_000,
-        |event| matches!(event, Event::CoordinatorLoaded { partition: 9, groups, .. } if groups.len() == 1),
+        |event| matches!(event, Event::Group(GroupEvent::CoordinatorLoaded { partition: 9, groups, .. }) if groups.len() == 1),
     );
     let new = home(&c);
     assert_ne!(new, old);
@@ -212,7 +220,7 @@ fn a_group_that_lost_all_its_members_resumes_at_its_commits() {
     c.run_ms(1_000);
     c.give(Command::Close("a".into()));
     c.until_event("the group is empty (R-GRP-6)", 5_000, |event| {
-        matches!(event, Event::GroupStateChanged { to: GroupState::Empty, .. })
+        matches!(event, Event::Group(GroupEvent::GroupStateChanged { to: GroupState::Empty, .. }))
     });
     c.send("p", 5);
     c.consumer("a", "g", &["t"], &["poll", "process 1ms", "commit"], EARLIEST);

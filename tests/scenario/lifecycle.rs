@@ -2,7 +2,7 @@
 
 use glassbroker::kafka::broker::{Broker, BrokerState};
 use glassbroker::kafka::effects::Channel;
-use glassbroker::kafka::event::{Event, MemberRemoval};
+use glassbroker::kafka::event::{Event, GroupEvent, MemberRemoval};
 use glassbroker::kafka::protocol::ApiKey;
 use glassbroker::kafka::replication::Partition;
 use glassbroker::kafka::replication::purgatory::Operation;
@@ -206,9 +206,9 @@ fn a_coordinator_that_thaws_hears_the_heartbeats_before_it_misses_them() {
     c.run_ms(7_000);
     c.give(Command::Thaw(broker(home.0)));
     c.run_ms(3_000);
-    let expired = c
-        .events()
-        .any(|event| matches!(event, Event::MemberRemoved { reason: MemberRemoval::SessionExpired, .. }));
+    let expired = c.events().any(|event| {
+        matches!(event, Event::Group(GroupEvent::MemberRemoved { reason: MemberRemoval::SessionExpired, .. }))
+    });
     assert!(!expired, "what came first is done first\n{}", c.report());
 }
 

@@ -3,7 +3,7 @@
 
 use glassbroker::client::producer::ProducerSpec;
 use glassbroker::client::producer::workload::ValuePattern;
-use glassbroker::kafka::event::{Event, MemberRemoval};
+use glassbroker::kafka::event::{Event, GroupEvent, MemberRemoval};
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::types::{BrokerId, GroupId};
 use glassbroker::sim::Command;
@@ -232,7 +232,7 @@ fn a42_from_the_default_strategy_one_bounce_is_enough_r_grp_28() {
 /// When the session of a member ended; fails if it left.
 fn session_ends(c: &mut Cluster, name: &str) -> i64 {
     c.until_event("it is removed", 70_000, |event| match event {
-        Event::MemberRemoved { client, reason, .. } if client.as_str() == name => {
+        Event::Group(GroupEvent::MemberRemoved { client, reason, .. }) if client.as_str() == name => {
             assert_eq!(*reason, MemberRemoval::SessionExpired);
             true
         }
@@ -288,8 +288,11 @@ fn ex_23_a_static_member_that_is_back_within_its_session_finds_its_partitions_un
     c.until("it has its partitions", 2_000, |c| owned(c, "c2") == before.0);
     c.run_ms(10_000);
     assert_eq!(callbacks(&c, "c1"), before.1, "R-GRP-25");
-    let rebalanced =
-        c.world.trace().since(seen).any(|entry| matches!(entry.event, Event::RebalanceStarted { .. }));
+    let rebalanced = c
+        .world
+        .trace()
+        .since(seen)
+        .any(|entry| matches!(entry.event, Event::Group(GroupEvent::RebalanceStarted { .. })));
     assert!(!rebalanced, "{}", c.report());
 }
 
@@ -300,7 +303,11 @@ fn a33_a_batch_that_takes_longer_than_the_session_is_no_reason_to_leave_r_cons_2
     c.consumer("c1", "g", &["t"], &["poll", "process 6s"], &configs);
     c.until("it is at work", 20_000, |c| c.consumer_state("c1").program().record_in_hand().is_some());
     c.run_ms(70_000);
-    assert!(!c.events().any(|event| matches!(event, Event::MemberRemoved { .. })), "{}", c.report());
+    assert!(
+        !c.events().any(|event| matches!(event, Event::Group(GroupEvent::MemberRemoved { .. }))),
+        "{}",
+        c.report()
+    );
     assert_eq!(owned(&c, "c1"), ["t-0"]);
 }
 

@@ -3,7 +3,7 @@
 
 use glassbroker::client::producer::ProducerSpec;
 use glassbroker::client::producer::workload::ValuePattern;
-use glassbroker::kafka::event::{Event, GroupState, MemberRemoval};
+use glassbroker::kafka::event::{Event, GroupEvent, GroupState, MemberRemoval};
 use glassbroker::kafka::types::{BrokerId, ClientName, GroupId};
 use glassbroker::sim::{Command, WorldConfig};
 
@@ -66,7 +66,7 @@ fn the_fourth_takes_over(strategy: &str) -> [Vec<String>; 3] {
     assert_eq!(members(&c, "g"), 4, "it heartbeats and stays, with nothing");
     c.give(Command::Crash("c2".into()));
     c.until_event("its session ends (R-GRP-21)", 45_100, |event| {
-        matches!(event, Event::MemberRemoved { client, reason: MemberRemoval::SessionExpired, .. } if client.as_str() == "c2")
+        matches!(event, Event::Group(GroupEvent::MemberRemoved { client, reason: MemberRemoval::SessionExpired, .. }) if client.as_str() == "c2")
     });
     c.run_ms(10_000);
     ["c1", "c3", "c4"].map(|name| owned(&c, name))
@@ -145,13 +145,13 @@ fn generations_after(delay_ms: &str) -> Vec<i64> {
         cluster_with(3, WorldConfig { broker_config, ..WorldConfig::default() }).topic("t", 2, 3, &[]);
     c.consumer("warm-up", "other", &["t"], &["poll"], &[]);
     c.run_ms(8_000);
-    let joined = |client: &'static str| move |event: &Event| matches!(event, Event::MemberAdded { client: by, .. } if by.as_str() == client);
+    let joined = |client: &'static str| move |event: &Event| matches!(event, Event::Group(GroupEvent::MemberAdded { client: by, .. }) if by.as_str() == client);
     c.consumer("c1", "g", &["t"], &["poll"], &[]);
     let first = c.until_event("c1 joins", 2_000, joined("c1"));
     c.until("2 s pass", 3_000, |c| c.now_ms() >= first + 1_950);
     c.consumer("c2", "g", &["t"], &["poll"], &[]);
     c.run_ms(12_000);
-    let formed = |event: &Event| matches!(event, Event::GroupStateChanged { group, to: GroupState::CompletingRebalance, .. } if group.as_str() == "g");
+    let formed = |event: &Event| matches!(event, Event::Group(GroupEvent::GroupStateChanged { group, to: GroupState::CompletingRebalance, .. }) if group.as_str() == "g");
     c.entries().filter(|entry| formed(&entry.event)).map(|entry| entry.key.time.ms() - first).collect()
 }
 

@@ -1,4 +1,4 @@
-//! One broker process: routes requests to its parts and keeps them in step with the metadata log.
+//! One broker process: routes requests to its parts (`dispatch`) and keeps them in step with the metadata log.
 //!
 //! Mirrors `BrokerServer`, `KafkaApis` and `BrokerMetadataPublisher`.
 //!
@@ -12,6 +12,7 @@ mod configs;
 mod alter_partition;
 mod connections;
 mod disk;
+mod dispatch;
 mod groups;
 mod lifecycle;
 mod log_tasks;

@@ -1,4 +1,4 @@
-//! The broker's state and the one place where inputs are told apart.
+//! The broker's state, its parts and what one's step means for the others.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -13,23 +13,20 @@ use super::lifecycle::{BrokerState, Lifecycle};
 use super::persister::{Operation, Persister};
 use super::producer_ids::ProducerIds;
 use super::timer::BrokerTimer;
-use crate::kafka::api_versions;
 use crate::kafka::config::BrokerConfig;
 use crate::kafka::controller::image::ClusterImage;
-use crate::kafka::controller::not_controller;
 use crate::kafka::controller::snapshots::SnapshotGenerator;
-use crate::kafka::effects::{Channel, Effect, Effects, Input, Peer, RequestId};
+use crate::kafka::effects::{Channel, Effects, Input, Peer};
 use crate::kafka::group::{ConsumerGroupConfig, GroupConfig, GroupCoordinator, ShareGroupConfig};
-use crate::kafka::network_client::{NetworkClient, NetworkConfig, NetworkEvent};
-use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
+use crate::kafka::network_client::{NetworkClient, NetworkConfig};
+use crate::kafka::protocol::ErrorCode;
 use crate::kafka::raft::{RaftClient, RaftSetup, RaftTimer};
 use crate::kafka::random::Random;
 use crate::kafka::replication::manager::{Notice, Step};
-use crate::kafka::replication::purgatory::SharedFetch;
 use crate::kafka::replication::{Lookup, ReplicaManager};
 use crate::kafka::share::{ShareCoordinator, SharePartitionManager};
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, ClientName, ControllerId, NodeId, Topic};
+use crate::kafka::types::{BrokerId, ClientName, ControllerId, Topic};
 
 /// What a request of the broker's own was for.
 #[derive(Clone, Debug)]
@@ -273,149 +270,6 @@ impl Broker {
         }
     }
 
-    fn on_request(
-        &mut self,
-        now: Time,
-        id: RequestId,
-        client: &ClientName,
-        request: Rc<Request>,
-        fx: &mut Effects<BrokerTimer>,
-    ) {
-        match &*request {
-            Request::Produce(produce) => {
-                self.with_replicas(now, fx, |replicas, step| replicas.produce(id, produce, step));
-            }
-            Request::Fetch(_) => {
-                let fetch = SharedFetch::new(request.clone()).expect("a Fetch request");
-                self.with_replicas(now, fx, |replicas, step| replicas.fetch(id, &fetch, step));
-            }
-            Request::DeleteRecords(request) => {
-                self.with_replicas(now, fx, |replicas, step| replicas.delete_records(id, request, step));
-            }
-            Request::ListOffsets(request) => fx.respond(id, self.replicas.list_offsets(request, &self.image)),
-            Request::OffsetForLeaderEpoch(request) => {
-                fx.respond(id, self.replicas.offsets_for_leader_epoch(request, &self.image));
-            }
-            Request::Metadata(request) => {
-                let response = self.metadata_response(now, request, fx);
-                fx.respond(id, response);
-            }
-            Request::FindCoordinator(request) => {
-                let response = self.find_coordinator(now, request, fx);
-                fx.respond(id, response);
-            }
-            Request::JoinGroup(_)
-            | Request::SyncGroup(_)
-            | Request::Heartbeat(_)
-            | Request::LeaveGroup(_)
-            | Request::OffsetCommit(_)
-            | Request::OffsetFetch(_)
-            | Request::ListGroups(_)
-            | Request::DescribeGroups(_)
-            | Request::DeleteGroups(_)
-            | Request::OffsetDelete(_)
-            | Request::ConsumerGroupHeartbeat(_)
-            | Request::ConsumerGroupDescribe(_)
-            | Request::ShareGroupHeartbeat(_)
-            | Request::ShareGroupDescribe(_)
-            | Request::AlterShareGroupOffsets(_) => self.on_group_request(now, id, client, &request, fx),
-            Request::ShareFetch(request) => self.on_share_fetch(now, id, request, fx),
-            Request::ShareAcknowledge(request) => self.on_share_acknowledge(now, id, request, fx),
-            Request::InitializeShareGroupState(_)
-            | Request::ReadShareGroupState(_)
-            | Request::WriteShareGroupState(_)
-            | Request::DeleteShareGroupState(_)
-            | Request::ReadShareGroupStateSummary(_) => self.on_share_state_request(now, id, &request, fx),
-            Request::ApiVersions(_) => fx.respond(id, api_versions::response(BROKER_APIS)),
-            Request::InitProducerId(request) => {
-                let response = self.init_producer_id(now, request, fx);
-                fx.respond(id, response);
-            }
-            Request::DescribeConfigs(request) => fx.respond(id, self.describe_configs(request)),
-            Request::IncrementalAlterConfigs(request) => self.alter_configs(now, id, client, request, fx),
-            Request::CreateTopics(_)
-            | Request::DeleteTopics(_)
-            | Request::CreatePartitions(_)
-            | Request::DescribeQuorum(_)
-            | Request::ElectLeaders(_)
-            | Request::AlterPartitionReassignments(_)
-            | Request::ListPartitionReassignments(_) => {
-                self.forward(now, id, client, request.clone(), fx);
-            }
-            Request::AlterPartition(_)
-            | Request::Vote(_)
-            | Request::BeginQuorumEpoch(_)
-            | Request::EndQuorumEpoch(_)
-            | Request::Envelope(_)
-            | Request::FetchSnapshot(_)
-            | Request::BrokerRegistration(_)
-            | Request::BrokerHeartbeat(_)
-            | Request::AllocateProducerIds(_) => fx.push(Effect::Hangup(id)),
-        }
-    }
-
-    fn on_network(&mut self, now: Time, event: NetworkEvent<Purpose>, fx: &mut Effects<BrokerTimer>) {
-        match event {
-            NetworkEvent::Ready(peer) | NetworkEvent::BackoffOver(peer) => match peer.node {
-                NodeId::Controller(_) => self.flush(now, peer.channel, fx),
-                _ if peer.channel == Channel::ShareState => self.flush_persister(now, fx),
-                _ => {}
-            },
-            NetworkEvent::Answered { peer, context, response, .. } => match peer.node {
-                NodeId::Controller(id) if not_controller::is_refusal(&response) => {
-                    self.on_refusal(now, id, peer.channel, fx);
-                }
-                NodeId::Controller(_) => {
-                    self.to_controller.answered(peer.channel);
-                    self.on_answer(now, context, &response, fx);
-                    self.flush(now, peer.channel, fx);
-                }
-                _ => self.on_answer(now, context, &response, fx),
-            },
-            NetworkEvent::Lost { peer, contexts, .. } if peer.channel == Channel::ShareState => {
-                let lost = contexts.into_iter().filter_map(|purpose| match purpose {
-                    Purpose::ShareState(operations) => Some(operations),
-                    _ => None,
-                });
-                self.persister_lost(now, lost.flatten().collect(), fx);
-            }
-            NetworkEvent::Lost { peer, .. } => self.on_lost(now, peer, fx),
-        }
-    }
-
-    fn on_answer(&mut self, now: Time, purpose: Purpose, response: &Response, fx: &mut Effects<BrokerTimer>) {
-        match (purpose, response) {
-            (Purpose::Register, Response::BrokerRegistration(response)) => self.registered(now, response, fx),
-            (Purpose::Heartbeat, Response::BrokerHeartbeat(response)) => {
-                self.heartbeat_answered(now, response, fx)
-            }
-            (Purpose::FetchReplicas { leader }, Response::Fetch(response)) => {
-                self.with_replicas(now, fx, |replicas, step| replicas.fetched(leader, response, step));
-            }
-            (Purpose::LookUp { leader, lookup }, Response::ListOffsets(response)) => {
-                self.with_replicas(now, fx, |replicas, step| {
-                    replicas.looked_up(leader, &lookup, response, step)
-                });
-            }
-            (Purpose::AlterPartition, Response::AlterPartition(response)) => {
-                self.partitions_altered(now, response, fx);
-            }
-            (Purpose::CreateTopics(names), Response::CreateTopics(_)) => {
-                self.creating.retain(|name| !names.contains(name));
-            }
-            (Purpose::Forward(forwarded), Response::Envelope(response)) => {
-                self.forwarded(forwarded, response, fx)
-            }
-            (Purpose::AllocateProducerIds, Response::AllocateProducerIds(response)) => {
-                self.producer_ids.allocated(response);
-            }
-            (Purpose::ShareState(operations), response) => {
-                self.persister_answered(now, operations, response, fx);
-            }
-            (purpose, response) => panic!("{} is no answer to {purpose:?}", response.api().name()),
-        }
-    }
-
     /// Runs a step of the quorum's observer, and applies what it learned to be committed.
     fn with_raft<R>(
         &mut self,
@@ -505,46 +359,3 @@ impl Broker {
         }
     }
 }
-
-const BROKER_APIS: &[ApiKey] = &[
-    ApiKey::Produce,
-    ApiKey::Fetch,
-    ApiKey::ListOffsets,
-    ApiKey::Metadata,
-    ApiKey::OffsetCommit,
-    ApiKey::OffsetFetch,
-    ApiKey::FindCoordinator,
-    ApiKey::JoinGroup,
-    ApiKey::Heartbeat,
-    ApiKey::LeaveGroup,
-    ApiKey::SyncGroup,
-    ApiKey::DescribeGroups,
-    ApiKey::ListGroups,
-    ApiKey::ApiVersions,
-    ApiKey::CreateTopics,
-    ApiKey::DeleteTopics,
-    ApiKey::DeleteRecords,
-    ApiKey::InitProducerId,
-    ApiKey::OffsetForLeaderEpoch,
-    ApiKey::DescribeConfigs,
-    ApiKey::CreatePartitions,
-    ApiKey::DeleteGroups,
-    ApiKey::ElectLeaders,
-    ApiKey::IncrementalAlterConfigs,
-    ApiKey::DescribeQuorum,
-    ApiKey::AlterPartitionReassignments,
-    ApiKey::ListPartitionReassignments,
-    ApiKey::OffsetDelete,
-    ApiKey::ShareFetch,
-    ApiKey::ShareAcknowledge,
-    ApiKey::InitializeShareGroupState,
-    ApiKey::ReadShareGroupState,
-    ApiKey::WriteShareGroupState,
-    ApiKey::DeleteShareGroupState,
-    ApiKey::ReadShareGroupStateSummary,
-    ApiKey::ConsumerGroupHeartbeat,
-    ApiKey::ConsumerGroupDescribe,
-    ApiKey::ShareGroupHeartbeat,
-    ApiKey::ShareGroupDescribe,
-    ApiKey::AlterShareGroupOffsets,
-];

@@ -1,94 +1,124 @@
-//! What an administrator is told of groups.
+//! What happened at a group coordinator.
 
-use crate::kafka::types::{BrokerId, GroupEpoch, GroupId, MemberId, Offset, TopicPartition};
+use super::reason::{ConsumerGroupState, GroupState, MemberRemoval, RebalanceReason};
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::types::{
+    BrokerId, ClientName, Generation, GroupEpoch, GroupId, LeaderEpoch, MemberId, Offset, TopicPartition,
+};
 
-/// What an administrator was told.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum GroupsTold {
-    /// The groups there are.
-    List(Vec<ListedGroup>),
-    Group(DescribedGroup),
-    /// How far a group is.
-    Offsets {
-        group: GroupId,
-        positions: Vec<GroupPosition>,
+pub enum GroupEvent {
+    CoordinatorElected {
+        broker: BrokerId,
+        partition: i32,
+        leader_epoch: LeaderEpoch,
     },
-    /// Where a group is to read from, or would be.
-    Reset {
-        group: GroupId,
-        offsets: Vec<OffsetReset>,
-        executed: bool,
+    /// The replay of a `__consumer_offsets` partition ended; `records` were read.
+    CoordinatorLoaded {
+        broker: BrokerId,
+        partition: i32,
+        records: i64,
+        groups: Vec<GroupId>,
     },
-}
-
-/// One line of a list of groups.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ListedGroup {
-    pub group: GroupId,
-    /// Of a group that only keeps offsets it is empty.
-    pub protocol_type: String,
-    pub state: String,
-    pub kind: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct DescribedGroup {
-    pub group: GroupId,
-    pub coordinator: BrokerId,
-    pub state: String,
-    /// The assignor; of a classic group it is empty unless the group is stable.
-    pub protocol: String,
-    /// Of a group of the newer protocol: its epoch, and that of its target assignment.
-    pub epochs: Option<(GroupEpoch, GroupEpoch)>,
-    pub members: Vec<DescribedMember>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct DescribedMember {
-    pub member: MemberId,
-    /// `group.instance.id`
-    pub instance_id: Option<String>,
-    pub client: String,
-    pub host: String,
-    /// Of a classic group it is empty unless the group is stable.
-    pub owned: Vec<TopicPartition>,
-    /// Of a group of the newer protocol: its epoch, and what it is to own.
-    pub target: Option<(GroupEpoch, Vec<TopicPartition>)>,
-}
-
-/// How far a group is in a partition.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct GroupPosition {
-    pub tp: TopicPartition,
-    pub committed: Option<Offset>,
-    /// Where the partition's committed records end, the high watermark; none while it has no leader (R-OBS-4, R-OBS-7).
-    pub end: Option<Offset>,
-    /// The client that reads it.
-    pub client: Option<String>,
-}
-
-impl GroupPosition {
-    /// In offsets, which is more than the records that will be read where some are gone or are markers (R-OBS-6).
-    pub fn lag(&self) -> Option<i64> {
-        Some(self.end? - self.committed?)
-    }
-}
-
-/// Where a group is to read a partition from.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct OffsetReset {
-    pub tp: TopicPartition,
-    pub to: Offset,
-    pub note: ResetNote,
-}
-
-/// What a person should know of a reset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ResetNote {
-    /// It is as it was asked for.
-    AsAsked,
-    /// This offset was asked for, which lies outside the log (R-CLI-10).
-    Clamped(Offset),
-    /// No record is that new, or nothing was committed: the log's end it is (R-CLI-10).
-    End,
+    CoordinatorResigned {
+        broker: BrokerId,
+        partition: i32,
+    },
+    MemberAdded {
+        group: GroupId,
+        member: MemberId,
+        client: ClientName,
+        leader: bool,
+    },
+    MemberRemoved {
+        group: GroupId,
+        member: MemberId,
+        client: ClientName,
+        reason: MemberRemoval,
+    },
+    GroupStateChanged {
+        group: GroupId,
+        from: GroupState,
+        to: GroupState,
+        generation: Generation,
+    },
+    RebalanceStarted {
+        group: GroupId,
+        generation: Generation,
+        reason: RebalanceReason,
+        client: ClientName,
+    },
+    /// The join phase waits for further members (R-GRP-12).
+    JoinExtended {
+        group: GroupId,
+        wait_ms: i64,
+    },
+    /// The leader's plan was stored: each member's client and its partitions.
+    AssignmentStored {
+        group: GroupId,
+        generation: Generation,
+        plan: Vec<(ClientName, Vec<TopicPartition>)>,
+    },
+    /// A group that had members or none changed its protocol (R-CG8-25).
+    GroupConverted {
+        group: GroupId,
+        /// To the classic one.
+        classic: bool,
+    },
+    /// A group of the newer protocol (R-CG8-6).
+    ConsumerGroupStateChanged {
+        group: GroupId,
+        from: ConsumerGroupState,
+        to: ConsumerGroupState,
+        epoch: GroupEpoch,
+    },
+    /// The coordinator computed a target: each member's client and its partitions (R-CG8-8).
+    TargetAssigned {
+        group: GroupId,
+        epoch: GroupEpoch,
+        plan: Vec<(ClientName, Vec<TopicPartition>)>,
+    },
+    /// A member is told to give up partitions before it may go on (R-CG8-11).
+    RevocationAsked {
+        group: GroupId,
+        client: ClientName,
+        epoch: GroupEpoch,
+        partitions: Vec<TopicPartition>,
+    },
+    /// A member has entered the target's epoch, or got what it had waited for there (R-CG8-11).
+    MemberReconciled {
+        group: GroupId,
+        client: ClientName,
+        epoch: GroupEpoch,
+        given: Vec<TopicPartition>,
+        /// It waits for partitions that others have not given up yet.
+        waits: bool,
+    },
+    OffsetCommitted {
+        group: GroupId,
+        tp: TopicPartition,
+        offset: Offset,
+        client: ClientName,
+    },
+    /// Nobody had used a committed offset for offsets.retention.minutes (R-GRP-40).
+    OffsetExpired {
+        group: GroupId,
+        tp: TopicPartition,
+    },
+    /// An administrator had a group forget a committed offset (R-GRP-41).
+    OffsetDeleted {
+        group: GroupId,
+        tp: TopicPartition,
+        client: ClientName,
+    },
+    /// A committed offset went with its topic (R-PLACE-9) or with its group (R-GRP-41).
+    OffsetDropped {
+        group: GroupId,
+        tp: TopicPartition,
+    },
+    CommitRefused {
+        group: GroupId,
+        error: ErrorCode,
+        client: ClientName,
+    },
 }

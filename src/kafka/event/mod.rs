@@ -7,6 +7,7 @@
 
 mod group;
 mod reason;
+mod told;
 
 use std::rc::Rc;
 
@@ -15,16 +16,17 @@ use super::log::Contents;
 use super::protocol::{ApiKey, ErrorCode};
 use super::raft::QuorumStatus;
 use super::types::{
-    BrokerEpoch, BrokerId, ClientName, ControllerId, Generation, GroupEpoch, GroupId, LeaderEpoch, MemberId,
-    NodeId, Offset, PartitionEpoch, ProducerEpoch, ProducerId, Topic, TopicPartition,
+    BrokerEpoch, BrokerId, ClientName, ControllerId, Generation, GroupId, LeaderEpoch, NodeId, Offset,
+    PartitionEpoch, ProducerEpoch, ProducerId, Topic, TopicPartition,
 };
 
-pub use group::{
-    DescribedGroup, DescribedMember, GroupPosition, GroupsTold, ListedGroup, OffsetReset, ResetNote,
-};
+pub use group::GroupEvent;
 pub use reason::{
     Act, ChangeReason, ConsumerGroupState, GroupState, LogStartReason, MemberRemoval, PositionSource,
     RebalanceReason, RevokeReason, TruncationReason,
+};
+pub use told::{
+    DescribedGroup, DescribedMember, GroupPosition, GroupsTold, ListedGroup, OffsetReset, ResetNote,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -329,120 +331,8 @@ pub enum Event {
         out_of_sync: Vec<BrokerId>,
     },
 
-    // Group coordinator.
-    CoordinatorElected {
-        broker: BrokerId,
-        partition: i32,
-        leader_epoch: LeaderEpoch,
-    },
-    /// The replay of a `__consumer_offsets` partition ended; `records` were read.
-    CoordinatorLoaded {
-        broker: BrokerId,
-        partition: i32,
-        records: i64,
-        groups: Vec<GroupId>,
-    },
-    CoordinatorResigned {
-        broker: BrokerId,
-        partition: i32,
-    },
-    MemberAdded {
-        group: GroupId,
-        member: MemberId,
-        client: ClientName,
-        leader: bool,
-    },
-    MemberRemoved {
-        group: GroupId,
-        member: MemberId,
-        client: ClientName,
-        reason: MemberRemoval,
-    },
-    GroupStateChanged {
-        group: GroupId,
-        from: GroupState,
-        to: GroupState,
-        generation: Generation,
-    },
-    RebalanceStarted {
-        group: GroupId,
-        generation: Generation,
-        reason: RebalanceReason,
-        client: ClientName,
-    },
-    /// The join phase waits for further members (R-GRP-12).
-    JoinExtended {
-        group: GroupId,
-        wait_ms: i64,
-    },
-    /// The leader's plan was stored: each member's client and its partitions.
-    AssignmentStored {
-        group: GroupId,
-        generation: Generation,
-        plan: Vec<(ClientName, Vec<TopicPartition>)>,
-    },
-    /// A group that had members or none changed its protocol (R-CG8-25).
-    GroupConverted {
-        group: GroupId,
-        /// To the classic one.
-        classic: bool,
-    },
-    /// A group of the newer protocol (R-CG8-6).
-    ConsumerGroupStateChanged {
-        group: GroupId,
-        from: ConsumerGroupState,
-        to: ConsumerGroupState,
-        epoch: GroupEpoch,
-    },
-    /// The coordinator computed a target: each member's client and its partitions (R-CG8-8).
-    TargetAssigned {
-        group: GroupId,
-        epoch: GroupEpoch,
-        plan: Vec<(ClientName, Vec<TopicPartition>)>,
-    },
-    /// A member is told to give up partitions before it may go on (R-CG8-11).
-    RevocationAsked {
-        group: GroupId,
-        client: ClientName,
-        epoch: GroupEpoch,
-        partitions: Vec<TopicPartition>,
-    },
-    /// A member has entered the target's epoch, or got what it had waited for there (R-CG8-11).
-    MemberReconciled {
-        group: GroupId,
-        client: ClientName,
-        epoch: GroupEpoch,
-        given: Vec<TopicPartition>,
-        /// It waits for partitions that others have not given up yet.
-        waits: bool,
-    },
-    OffsetCommitted {
-        group: GroupId,
-        tp: TopicPartition,
-        offset: Offset,
-        client: ClientName,
-    },
-    /// Nobody had used a committed offset for offsets.retention.minutes (R-GRP-40).
-    OffsetExpired {
-        group: GroupId,
-        tp: TopicPartition,
-    },
-    /// An administrator had a group forget a committed offset (R-GRP-41).
-    OffsetDeleted {
-        group: GroupId,
-        tp: TopicPartition,
-        client: ClientName,
-    },
-    /// A committed offset went with its topic (R-PLACE-9) or with its group (R-GRP-41).
-    OffsetDropped {
-        group: GroupId,
-        tp: TopicPartition,
-    },
-    CommitRefused {
-        group: GroupId,
-        error: ErrorCode,
-        client: ClientName,
-    },
+    /// What happened at a group coordinator.
+    Group(GroupEvent),
 
     // Clients.
     ConnectionLost {

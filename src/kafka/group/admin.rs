@@ -11,8 +11,9 @@ use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
 use kafka_protocol::messages::describe_groups_response::DescribedGroup;
 
 use super::context::Part;
+use super::requests::not_empty;
 use super::shard::split_existing;
-use super::{At, GroupCoordinator, GroupEffects, not_empty};
+use super::{At, GroupCoordinator, GroupEffects};
 use crate::kafka::effects::RequestId;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{ClientName, GroupId, TopicId, TopicPartition};

@@ -21,7 +21,7 @@ use kafka_protocol::protocol::StrBytes;
 use super::classic::ClassicGroup;
 use super::context::Context;
 use super::modern::consumer::CommitScope;
-use crate::kafka::event::{Event, GroupState};
+use crate::kafka::event::{Event, GroupEvent, GroupState};
 use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::{CoordinatorRecord, OffsetCommitValue, RecordKey};
@@ -100,13 +100,17 @@ impl OffsetChange {
         match (&self.before, &self.after, &self.author) {
             (_, Some(value), Author::Client(client)) => {
                 let (offset, client) = (value.offset, client.clone());
-                cx.event(Event::OffsetCommitted { group, tp, offset, client });
+                cx.event(Event::Group(GroupEvent::OffsetCommitted { group, tp, offset, client }));
             }
-            (Some(_), None, Author::Expiry) => cx.event(Event::OffsetExpired { group, tp }),
+            (Some(_), None, Author::Expiry) => {
+                cx.event(Event::Group(GroupEvent::OffsetExpired { group, tp }))
+            }
             (Some(_), None, Author::Administrator(client)) => {
-                cx.event(Event::OffsetDeleted { group, tp, client: client.clone() });
+                cx.event(Event::Group(GroupEvent::OffsetDeleted { group, tp, client: client.clone() }));
             }
-            (Some(_), None, Author::Deletion) => cx.event(Event::OffsetDropped { group, tp }),
+            (Some(_), None, Author::Deletion) => {
+                cx.event(Event::Group(GroupEvent::OffsetDropped { group, tp }))
+            }
             _ => {}
         }
     }

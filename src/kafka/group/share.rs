@@ -12,7 +12,8 @@ use kafka_protocol::messages::share_group_describe_response::DescribedGroup;
 
 use super::modern::TopicIdPartition;
 use super::modern::share::{ShareGroup, check_request};
-use super::{At, GroupCoordinator, GroupEffects, StateAsk, StateWork, not_empty};
+use super::requests::not_empty;
+use super::{At, GroupCoordinator, GroupEffects, StateAsk, StateWork};
 use crate::kafka::effects::RequestId;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{ClientName, GroupId, TopicId};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Sentence, Subject, Tone, group_admin};
 use crate::kafka::event::{
-    ConsumerGroupState, Event, GroupState, MemberRemoval, RebalanceReason, RevokeReason,
+    ConsumerGroupState, Event, GroupEvent, GroupState, MemberRemoval, RebalanceReason, RevokeReason,
 };
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, Generation, GroupEpoch, GroupId, TopicPartition};
@@ -66,17 +66,19 @@ impl Groups {
             Event::PartitionsRevoked { client, partitions, reason, .. } if !partitions.is_empty() => {
                 Some(revoked(time, client, partitions, *reason))
             }
-            event => coordinator(time, event).or_else(|| group_admin::tell(time, event)),
+            Event::Group(event) => coordinator(time, event),
+            event => group_admin::tell(time, event),
         }
     }
 
     fn note_protocol(&mut self, event: &Event) {
         match event {
-            Event::ConsumerGroupStateChanged { group, .. }
-            | Event::GroupConverted { group, classic: false } => {
+            Event::Group(GroupEvent::ConsumerGroupStateChanged { group, .. })
+            | Event::Group(GroupEvent::GroupConverted { group, classic: false }) => {
                 self.modern.insert(group.clone());
             }
-            Event::GroupStateChanged { group, .. } | Event::GroupConverted { group, classic: true } => {
+            Event::Group(GroupEvent::GroupStateChanged { group, .. })
+            | Event::Group(GroupEvent::GroupConverted { group, classic: true }) => {
                 self.modern.remove(group);
             }
             _ => {}
@@ -188,72 +190,72 @@ fn revoked(time: Time, client: &ClientName, partitions: &[TopicPartition], reaso
 }
 
 /// What happens at the coordinator.
-fn coordinator(time: Time, event: &Event) -> Option<Sentence> {
+fn coordinator(time: Time, event: &GroupEvent) -> Option<Sentence> {
     let sentence = match event {
-        Event::CoordinatorLoaded { broker, partition, records, groups } if !groups.is_empty() => {
+        GroupEvent::CoordinatorLoaded { broker, partition, records, groups } if !groups.is_empty() => {
             let noun = if groups.len() == 1 { "group" } else { "groups" };
             let title = format!("broker {broker} coordinates {noun} {} now", list(groups));
             Sentence::new(time, Tone::Good, Subject::Broker(*broker), title)
                 .detail(format!("It read {} of __consumer_offsets-{partition}.", count(*records, "record")))
                 .rules(&["R-GRP-4"])
         }
-        Event::MemberAdded { group, client, leader, .. } => {
+        GroupEvent::MemberAdded { group, client, leader, .. } => {
             let role = if *leader { " as its leader" } else { "" };
             about(time, Tone::Info, group, format!("{group}: {client} is a member{role}")).rules(&["R-GRP-9"])
         }
-        Event::MemberRemoved { group, client, reason, .. } => {
+        GroupEvent::MemberRemoved { group, client, reason, .. } => {
             let (tone, why, rules) = removal(*reason);
             about(time, tone, group, format!("{group}: {client} {why}")).rules(rules)
         }
-        Event::GroupStateChanged { group, to, generation, .. } => {
+        GroupEvent::GroupStateChanged { group, to, generation, .. } => {
             return state(time, group, *to, *generation);
         }
-        Event::RebalanceStarted { group, generation, reason, client } => {
+        GroupEvent::RebalanceStarted { group, generation, reason, client } => {
             let why = rebalance(*reason, client);
             about(time, Tone::Warn, group, format!("{group}: rebalance after generation {generation}: {why}"))
                 .detail("Members learn of it from their next heartbeat and join again in their next poll().")
                 .rules(&["R-GRP-23"])
         }
-        Event::JoinExtended { group, wait_ms } => {
+        GroupEvent::JoinExtended { group, wait_ms } => {
             let title = format!("{group}: waits {} more, for further members", duration(*wait_ms));
             about(time, Tone::Info, group, title)
                 .detail("A new group waits for group.initial.rebalance.delay.ms, again while members keep coming.")
                 .rules(&["R-GRP-12"])
         }
-        Event::AssignmentStored { group, generation, plan } => {
+        GroupEvent::AssignmentStored { group, generation, plan } => {
             about(time, Tone::Good, group, format!("{group}: generation {generation}: {}", plan_text(plan)))
                 .detail("The group's leader made this plan; the coordinator stored it and is Stable.")
                 .rules(&["R-GRP-18"])
         }
-        Event::GroupConverted { group, classic } => {
+        GroupEvent::GroupConverted { group, classic } => {
             let protocol = if *classic { "classic" } else { "consumer" };
             about(time, Tone::Info, group, format!("{group}: its protocol is {protocol} from now on"))
                 .detail("Members that speak the classic protocol stay; offsets do too.")
                 .rules(&["R-CG8-25"])
         }
-        Event::ConsumerGroupStateChanged { group, to, epoch, .. } => {
+        GroupEvent::ConsumerGroupStateChanged { group, to, epoch, .. } => {
             return consumer_state(time, group, *to, *epoch);
         }
-        Event::TargetAssigned { group, epoch, plan } => {
+        GroupEvent::TargetAssigned { group, epoch, plan } => {
             let title = format!("{group}: target of epoch {epoch}: {}", plan_text(plan));
             about(time, Tone::Info, group, title)
                 .detail("The coordinator made this plan; each member goes there by its own heartbeats.")
                 .rules(&["R-CG8-8"])
         }
-        Event::RevocationAsked { group, client, epoch, partitions } => {
+        GroupEvent::RevocationAsked { group, client, epoch, partitions } => {
             let title = format!("{group}: {client} is to give up {}", list(partitions));
             about(time, Tone::Info, group, title)
                 .detail(format!("It stays in epoch {epoch} until it says that it did."))
                 .rules(&["R-CG8-11", "R-CG8-13"])
         }
-        Event::MemberReconciled { group, client, epoch, given, waits } => {
+        GroupEvent::MemberReconciled { group, client, epoch, given, waits } => {
             let given = if given.is_empty() { String::new() } else { format!(" and gets {}", list(given)) };
             let sentence =
                 about(time, Tone::Good, group, format!("{group}: {client} is in epoch {epoch}{given}"));
             let waiting = "It waits for partitions that other members have not given up yet.";
             if *waits { sentence.detail(waiting) } else { sentence }.rules(&["R-CG8-11", "R-CG8-12"])
         }
-        Event::OffsetExpired { group, tp } => about(
+        GroupEvent::OffsetExpired { group, tp } => about(
             time,
             Tone::Warn,
             group,
@@ -261,16 +263,20 @@ fn coordinator(time: Time, event: &Event) -> Option<Sentence> {
         )
         .detail("Nobody had used it for offsets.retention.minutes; auto.offset.reset decides from now on.")
         .rules(&["R-GRP-40"]),
-        Event::OffsetDeleted { group, tp, client } => {
+        GroupEvent::OffsetDeleted { group, tp, client } => {
             about(time, Tone::Warn, group, format!("{group}: {client} deleted the committed offset of {tp}"))
                 .detail("auto.offset.reset decides where a member begins to read it.")
                 .rules(&["R-GRP-41"])
         }
-        Event::CommitRefused { group, error, client } => {
+        GroupEvent::CommitRefused { group, error, client } => {
             about(time, Tone::Warn, group, format!("{group}: commit of {client} refused: {error}"))
                 .rules(&["R-GRP-36"])
         }
-        _ => return None,
+        GroupEvent::CoordinatorLoaded { .. }
+        | GroupEvent::CoordinatorElected { .. }
+        | GroupEvent::CoordinatorResigned { .. }
+        | GroupEvent::OffsetCommitted { .. }
+        | GroupEvent::OffsetDropped { .. } => return None,
     };
     Some(sentence)
 }

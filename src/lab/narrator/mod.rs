@@ -170,22 +170,8 @@ impl Narrator {
             | Event::UnflushedLost { .. }
             | Event::DiskWiped { .. } => storage::tell(time, event),
 
-            Event::CoordinatorLoaded { .. }
-            | Event::MemberAdded { .. }
-            | Event::MemberRemoved { .. }
-            | Event::GroupStateChanged { .. }
-            | Event::RebalanceStarted { .. }
-            | Event::JoinExtended { .. }
-            | Event::AssignmentStored { .. }
-            | Event::GroupConverted { .. }
-            | Event::ConsumerGroupStateChanged { .. }
-            | Event::TargetAssigned { .. }
-            | Event::RevocationAsked { .. }
-            | Event::MemberReconciled { .. }
-            | Event::OffsetExpired { .. }
+            Event::Group(_)
             | Event::GroupsTold { .. }
-            | Event::OffsetDeleted { .. }
-            | Event::CommitRefused { .. }
             | Event::CoordinatorFound { .. }
             | Event::CoordinatorLost { .. }
             | Event::CommitConfirmed { .. }
@@ -212,15 +198,11 @@ impl Narrator {
             | Event::BecameLeader { .. }
             | Event::BecameFollower { .. }
             | Event::IsrChangeProposed { .. }
-            | Event::CoordinatorElected { .. }
-            | Event::CoordinatorResigned { .. }
             | Event::ReplicaDeleted { .. }
-            | Event::OffsetDropped { .. }
             // Packets and routine.
             | Event::QuorumVoted { .. }
             | Event::BatchSent { .. }
             | Event::Replicated { .. }
-            | Event::OffsetCommitted { .. }
             | Event::Polled { .. }
             | Event::Processed { .. } => None,
         }

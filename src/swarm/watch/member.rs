@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::client::consumer::config::INSTANCE_ID;
 use crate::client::consumer::{Consumer, Join};
-use crate::kafka::event::Event;
+use crate::kafka::event::{Event, GroupEvent};
 use crate::kafka::group::assignor::RebalanceProtocol;
 use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, Generation, GroupId, NodeId, TopicPartition};
@@ -61,7 +61,7 @@ impl MemberWatch {
                     return self.check_owner(world, client);
                 }
             }
-            Event::AssignmentStored { group, generation, plan } if is_kept(group) => {
+            Event::Group(GroupEvent::AssignmentStored { group, generation, plan }) if is_kept(group) => {
                 counts.handovers_checked += 1;
                 return self.check_plan(world, group, *generation, plan);
             }

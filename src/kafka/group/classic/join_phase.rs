@@ -3,7 +3,7 @@
 //! **Invariant:** in PreparingRebalance a timer is set that ends the phase, whoever is missing.
 
 use super::{ClassicGroup, Member};
-use crate::kafka::event::{Event, GroupState, MemberRemoval, RebalanceReason};
+use crate::kafka::event::{Event, GroupEvent, GroupState, MemberRemoval, RebalanceReason};
 use crate::kafka::group::context::Context;
 use crate::kafka::group::write::{Then, Write};
 use crate::kafka::protocol::ErrorCode;
@@ -50,12 +50,12 @@ impl ClassicGroup {
         }
         self.stop_waiting_for_sync(cx);
         let initial = self.is(GroupState::Empty);
-        cx.event(Event::RebalanceStarted {
+        cx.event(Event::Group(GroupEvent::RebalanceStarted {
             group: self.id.clone(),
             generation: self.generation,
             reason,
             client: client.clone(),
-        });
+        }));
         self.enter(GroupState::PreparingRebalance, cx);
         if initial {
             let delay_ms = cx.config.initial_rebalance_delay_ms;
@@ -89,7 +89,7 @@ impl ClassicGroup {
                 let remaining_ms = (remaining_ms - delay_ms).max(0);
                 self.initial_delay = Some(InitialDelay { delay_ms: wait_ms, remaining_ms });
                 self.wait_for_joins(wait_ms, cx);
-                cx.event(Event::JoinExtended { group: self.id.clone(), wait_ms });
+                cx.event(Event::Group(GroupEvent::JoinExtended { group: self.id.clone(), wait_ms }));
                 None
             }
             _ => self.complete_join(cx),

@@ -22,7 +22,7 @@ use kafka_protocol::protocol::StrBytes;
 use super::consumer_protocol::subscribed_topics;
 use super::context::Context;
 use super::java_map::{self, java_hash};
-use crate::kafka::event::{Event, GroupState, MemberRemoval};
+use crate::kafka::event::{Event, GroupEvent, GroupState, MemberRemoval};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::{CoordinatorRecord, GroupMetadataValue, RecordKey};
 use crate::kafka::time::Time;
@@ -228,12 +228,12 @@ impl ClassicGroup {
         }
         let leader = self.leader.get_or_insert_with(|| member.id.clone()) == &member.id;
         self.pending.remove(&member.id);
-        cx.event(Event::MemberAdded {
+        cx.event(Event::Group(GroupEvent::MemberAdded {
             group: self.id.clone(),
             member: member.id.clone(),
             client: member.client.clone(),
             leader,
-        });
+        }));
         self.insert(member);
     }
 
@@ -261,12 +261,12 @@ impl ClassicGroup {
     ) -> Option<Member> {
         let removed = self.members.remove(id);
         if let Some(member) = &removed {
-            cx.event(Event::MemberRemoved {
+            cx.event(Event::Group(GroupEvent::MemberRemoved {
                 group: self.id.clone(),
                 member: id.clone(),
                 client: member.client.clone(),
                 reason,
-            });
+            }));
         }
         if self.is_leader(id) {
             self.leader = self.first_of(self.members.values());
@@ -288,12 +288,12 @@ impl ClassicGroup {
         assert!(allowed, "group {} cannot go from {:?} to {state:?}", self.id, self.state);
         let from = std::mem::replace(&mut self.state, state);
         self.state_since_ms = Some(cx.now.wall_ms());
-        cx.event(Event::GroupStateChanged {
+        cx.event(Event::Group(GroupEvent::GroupStateChanged {
             group: self.id.clone(),
             from,
             to: state,
             generation: self.generation,
-        });
+        }));
     }
 
     /// Gives a member (or pending member) until `timeout_ms` from now.

@@ -9,7 +9,7 @@ use kafka_protocol::messages as m;
 
 use super::ClassicGroup;
 use crate::kafka::effects::RequestId;
-use crate::kafka::event::{Event, GroupState, MemberRemoval, RebalanceReason};
+use crate::kafka::event::{Event, GroupEvent, GroupState, MemberRemoval, RebalanceReason};
 use crate::kafka::group::consumer_protocol::assigned_partitions;
 use crate::kafka::group::context::Context;
 use crate::kafka::group::write::{Then, Write};
@@ -98,11 +98,11 @@ impl ClassicGroup {
             member.assignment = plan.get(id).cloned().unwrap_or_default();
         }
         let plan = self.members.values().map(|m| (m.client.clone(), assigned_partitions(&m.assignment)));
-        cx.event(Event::AssignmentStored {
+        cx.event(Event::Group(GroupEvent::AssignmentStored {
             group: self.id.clone(),
             generation: self.generation,
             plan: plan.collect(),
-        });
+        }));
         self.answer_syncs(ErrorCode::None, cx);
         self.enter(GroupState::Stable, cx);
     }

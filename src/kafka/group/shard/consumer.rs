@@ -14,7 +14,8 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::expiry::classic_tombstone;
 use super::migration::upgrade;
-use super::{Group, Shard, Waiting};
+use super::waiting::Waiting;
+use super::{Group, Shard};
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::RequestId;
 use crate::kafka::event::MemberRemoval;

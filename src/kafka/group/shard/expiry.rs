@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::{Group, Shard};
-use crate::kafka::event::{ConsumerGroupState, Event, GroupState};
+use crate::kafka::event::{ConsumerGroupState, Event, GroupEvent, GroupState};
 use crate::kafka::group::GroupTimer;
 use crate::kafka::group::context::Context;
 use crate::kafka::group::offsets::{Author, OffsetChange};
@@ -89,21 +89,21 @@ impl Shard {
         match &group {
             Group::Classic(group) => {
                 write.records.push(classic_tombstone(id));
-                cx.event(Event::GroupStateChanged {
+                cx.event(Event::Group(GroupEvent::GroupStateChanged {
                     group: id.clone(),
                     from: group.state,
                     to: GroupState::Dead,
                     generation: group.generation,
-                });
+                }));
             }
             Group::Consumer(group) => {
                 write.records.extend(group.tombstones());
-                cx.event(Event::ConsumerGroupStateChanged {
+                cx.event(Event::Group(GroupEvent::ConsumerGroupStateChanged {
                     group: id.clone(),
                     from: group.state(),
                     to: ConsumerGroupState::Dead,
                     epoch: group.base.epoch,
-                });
+                }));
             }
             Group::Share(group) => write.records.extend(group.tombstones()),
         }

@@ -8,8 +8,9 @@ use std::rc::Rc;
 
 use super::consumer::end_timers;
 use super::share::{end_sessions, refuse_all};
-use super::{Group, LogRecord, Shard, Waiting};
-use crate::kafka::event::{Event, RebalanceReason};
+use super::waiting::Waiting;
+use super::{Group, LogRecord, Shard};
+use crate::kafka::event::{Event, GroupEvent, RebalanceReason};
 use crate::kafka::group::GroupTimer;
 use crate::kafka::group::classic::{ClassicGroup, join_error, sync_error};
 use crate::kafka::group::context::Context;
@@ -49,12 +50,12 @@ impl Shard {
         self.log_end = log_end;
         self.loading = false;
         let ids: Vec<GroupId> = self.groups.keys().cloned().collect();
-        cx.event(Event::CoordinatorLoaded {
+        cx.event(Event::Group(GroupEvent::CoordinatorLoaded {
             broker: cx.broker,
             partition: cx.partition,
             records: count,
             groups: ids.clone(),
-        });
+        }));
         for id in &ids {
             self.expect_consumer_group(id, cx);
             self.expect_share_group(id, cx);
@@ -170,6 +171,9 @@ impl Shard {
             cx.cancel_timer(cx.sync_timer(&group.id));
         }
         cx.cancel_timer(GroupTimer::Expiration { partition: cx.partition });
-        cx.event(Event::CoordinatorResigned { broker: cx.broker, partition: cx.partition });
+        cx.event(Event::Group(GroupEvent::CoordinatorResigned {
+            broker: cx.broker,
+            partition: cx.partition,
+        }));
     }
 }

@@ -11,7 +11,7 @@ use kafka_protocol::messages as m;
 use super::consumer::end_timers;
 use super::{Group, Shard};
 use crate::kafka::effects::RequestId;
-use crate::kafka::event::{Event, MemberRemoval, RebalanceReason};
+use crate::kafka::event::{Event, GroupEvent, MemberRemoval, RebalanceReason};
 use crate::kafka::group::classic::{ClassicGroup, Join, join_error, leave_result, sync_error};
 use crate::kafka::group::config::ConsumerGroupConfig;
 use crate::kafka::group::context::Context;
@@ -101,7 +101,7 @@ impl Shard {
     /// old protocol stay, for the case that the records cannot be written; else they find nothing to do.
     pub(super) fn leave_classic_protocol(&mut self, id: &GroupId, cx: &mut Context<'_>) {
         let Some(group) = self.group_mut(id) else { return };
-        cx.event(Event::GroupConverted { group: id.clone(), classic: false });
+        cx.event(Event::Group(GroupEvent::GroupConverted { group: id.clone(), classic: false }));
         for member in group.members.values_mut() {
             if let Some(to) = member.parked_join.take() {
                 cx.respond(to, join_error(member.id.as_str(), ErrorCode::RebalanceInProgress));
@@ -143,9 +143,14 @@ impl Shard {
         for member in gone.iter().filter_map(|member| consumer.base.members.get(member)) {
             let (group, client) = (id.clone(), member.client.clone());
             last = client.clone();
-            cx.event(Event::MemberRemoved { group, member: member.id.clone(), client, reason });
+            cx.event(Event::Group(GroupEvent::MemberRemoved {
+                group,
+                member: member.id.clone(),
+                client,
+                reason,
+            }));
         }
-        cx.event(Event::GroupConverted { group: id.clone(), classic: true });
+        cx.event(Event::Group(GroupEvent::GroupConverted { group: id.clone(), classic: true }));
         let mut classic = ClassicGroup::of_consumer(&consumer, gone, cx.now, cx.image);
         let plan = classic.members.values().map(|m| (m.id.clone(), m.assignment.clone())).collect();
         let mut records = consumer.tombstones();

@@ -4,14 +4,15 @@ use super::*;
 
 #[test]
 fn a_rebalance_reads_as_a_story() {
-    let member = Event::MemberAdded {
+    let member = Event::Group(GroupEvent::MemberAdded {
         group: billing(),
         member: MemberId::new("consumer-c-1"),
         client: name("consumer-c"),
         leader: false,
-    };
+    });
     let plan = vec![(name("consumer-a"), vec![tp(0)]), (name("consumer-b"), vec![tp(1), tp(2)])];
-    let stored = Event::AssignmentStored { group: billing(), generation: Generation(8), plan };
+    let stored =
+        Event::Group(GroupEvent::AssignmentStored { group: billing(), generation: Generation(8), plan });
     check(
         &[
             (1, member),
@@ -56,36 +57,40 @@ fn a_rebalance_reads_as_a_story() {
 #[test]
 fn a_group_of_the_newer_protocol_reads_as_a_story() {
     use ConsumerGroupState::*;
-    let state = |from, to, epoch| Event::ConsumerGroupStateChanged {
-        group: billing(),
-        from,
-        to,
-        epoch: GroupEpoch(epoch),
+    let state = |from, to, epoch| {
+        Event::Group(GroupEvent::ConsumerGroupStateChanged {
+            group: billing(),
+            from,
+            to,
+            epoch: GroupEpoch(epoch),
+        })
     };
-    let reconciled = |client: &str, given: Vec<TopicPartition>, waits| Event::MemberReconciled {
-        group: billing(),
-        client: name(client),
-        epoch: GroupEpoch(3),
-        given,
-        waits,
+    let reconciled = |client: &str, given: Vec<TopicPartition>, waits| {
+        Event::Group(GroupEvent::MemberReconciled {
+            group: billing(),
+            client: name(client),
+            epoch: GroupEpoch(3),
+            given,
+            waits,
+        })
     };
     let plan = vec![(name("consumer-a"), vec![tp(0)]), (name("consumer-b"), vec![tp(1)])];
     let partitions = vec![tp(1)];
     check(
         &[
-            (0, Event::GroupConverted { group: billing(), classic: false }),
+            (0, Event::Group(GroupEvent::GroupConverted { group: billing(), classic: false })),
             (1, state(Stable, Assigning, 3)),
-            (900, Event::TargetAssigned { group: billing(), epoch: GroupEpoch(3), plan }),
+            (900, Event::Group(GroupEvent::TargetAssigned { group: billing(), epoch: GroupEpoch(3), plan })),
             (900, state(Assigning, Reconciling, 3)),
             (900, reconciled("consumer-b", vec![], true)),
             (
                 950,
-                Event::RevocationAsked {
+                Event::Group(GroupEvent::RevocationAsked {
                     group: billing(),
                     client: name("consumer-a"),
                     epoch: GroupEpoch(2),
                     partitions,
-                },
+                }),
             ),
             (1000, reconciled("consumer-a", vec![], false)),
             (1050, reconciled("consumer-b", vec![tp(1)], false)),
@@ -168,7 +173,7 @@ fn members_go_for_different_reasons() {
         )
         .chain([RevokeReason::Lost, RevokeReason::Closing].map(revoked))
         .chain([GroupState::Empty, GroupState::Dead].map(|to| state(GroupState::PreparingRebalance, to)))
-        .chain([Event::JoinExtended { group: billing(), wait_ms: 3000 }])
+        .chain([Event::Group(GroupEvent::JoinExtended { group: billing(), wait_ms: 3000 })])
         .collect();
     let events: Vec<(i64, Event)> = events.into_iter().map(|event| (1, event)).collect();
     check_lines(
@@ -202,8 +207,14 @@ fn a_coordinator_is_told_when_it_is_another() {
         group: billing(),
         error: ErrorCode::NotCoordinator,
     };
-    let loaded =
-        |groups| Event::CoordinatorLoaded { broker: BrokerId(2), partition: 9, records: 312, groups };
+    let loaded = |groups| {
+        Event::Group(GroupEvent::CoordinatorLoaded {
+            broker: BrokerId(2),
+            partition: 9,
+            records: 312,
+            groups,
+        })
+    };
     check(
         &[
             (1, found("consumer-a", 1)),
@@ -262,10 +273,17 @@ fn a_commit_that_is_refused_deleted_or_has_expired_is_told() {
     let (client, error) = (name("consumer-a"), ErrorCode::IllegalGeneration);
     check(
         &[
-            (0, Event::OffsetExpired { group: billing(), tp: tp(1) }),
-            (1, Event::CommitRefused { group: billing(), error, client: client.clone() }),
+            (0, Event::Group(GroupEvent::OffsetExpired { group: billing(), tp: tp(1) })),
+            (1, Event::Group(GroupEvent::CommitRefused { group: billing(), error, client: client.clone() })),
             (2, Event::CommitFailed { client, error }),
-            (3, Event::OffsetDeleted { group: billing(), tp: tp(1), client: name("admin") }),
+            (
+                3,
+                Event::Group(GroupEvent::OffsetDeleted {
+                    group: billing(),
+                    tp: tp(1),
+                    client: name("admin"),
+                }),
+            ),
         ],
         expect![[r#"
             00:00.000  billing: the committed offset of orders-1 has expired (R-GRP-40)

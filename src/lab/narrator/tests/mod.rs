@@ -7,8 +7,6 @@ mod routine;
 mod storage;
 mod topics;
 
-use std::collections::BTreeSet;
-
 use expect_test::{Expect, expect};
 
 use super::*;
@@ -101,21 +99,21 @@ fn retried(error: ErrorCode) -> Event {
 }
 
 fn rebalance(reason: RebalanceReason) -> Event {
-    Event::RebalanceStarted {
+    Event::Group(GroupEvent::RebalanceStarted {
         group: billing(),
         generation: Generation(7),
         reason,
         client: name("consumer-c"),
-    }
+    })
 }
 
 fn removed(reason: MemberRemoval) -> Event {
     let (member, client) = (MemberId::new("consumer-b-1"), name("consumer-b"));
-    Event::MemberRemoved { group: billing(), member, client, reason }
+    Event::Group(GroupEvent::MemberRemoved { group: billing(), member, client, reason })
 }
 
 fn state(from: GroupState, to: GroupState) -> Event {
-    Event::GroupStateChanged { group: billing(), from, to, generation: Generation(8) }
+    Event::Group(GroupEvent::GroupStateChanged { group: billing(), from, to, generation: Generation(8) })
 }
 
 fn revoked(reason: RevokeReason) -> Event {

@@ -13,7 +13,7 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::{ConsumerGroup, ConsumerMember};
 use crate::kafka::controller::image::ClusterImage;
-use crate::kafka::event::{Event, MemberRemoval};
+use crate::kafka::event::{Event, GroupEvent, MemberRemoval};
 use crate::kafka::group::assignor::server::ServerAssignor;
 use crate::kafka::group::modern::{MemberState, ModernMember, TopicIdPartition};
 use crate::kafka::types::{ClientName, GroupEpoch, GroupId, MemberId, TopicId, TopicPartition};
@@ -87,7 +87,11 @@ pub(in crate::kafka::group) fn changes(
             (member.client.clone(), named(target, image))
         };
         let plan = after.base.members.iter().map(owned).collect();
-        events.push(Event::TargetAssigned { group: group(), epoch: after.base.target.epoch, plan });
+        events.push(Event::Group(GroupEvent::TargetAssigned {
+            group: group(),
+            epoch: after.base.target.epoch,
+            plan,
+        }));
     }
     for member in after.base.members.values() {
         let was = before.base.members.get(&member.id);
@@ -97,7 +101,12 @@ pub(in crate::kafka::group) fn changes(
     }
     let (from, to) = (before.state(), after.state());
     if from != to || after.base.epoch != before.base.epoch {
-        events.push(Event::ConsumerGroupStateChanged { group: group(), from, to, epoch: after.base.epoch });
+        events.push(Event::Group(GroupEvent::ConsumerGroupStateChanged {
+            group: group(),
+            from,
+            to,
+            epoch: after.base.epoch,
+        }));
     }
     events
 }
@@ -114,18 +123,12 @@ fn members(before: &ConsumerGroup, after: &ConsumerGroup, reason: MemberRemoval)
     };
     let group = || after.base.id.clone();
     let gone = came(after, before);
-    let gone = gone.into_iter().map(|(member, client)| Event::MemberRemoved {
-        group: group(),
-        member,
-        client,
-        reason,
+    let gone = gone.into_iter().map(|(member, client)| {
+        Event::Group(GroupEvent::MemberRemoved { group: group(), member, client, reason })
     });
     let new = came(before, after);
-    let new = new.into_iter().map(|(member, client)| Event::MemberAdded {
-        group: group(),
-        member,
-        client,
-        leader: false,
+    let new = new.into_iter().map(|(member, client)| {
+        Event::Group(GroupEvent::MemberAdded { group: group(), member, client, leader: false })
     });
     gone.chain(new).collect()
 }
@@ -140,13 +143,13 @@ fn reconciled(
     match member.state {
         MemberState::UnrevokedPartitions => {
             let partitions = named(member.pending_revocation.keys(), image);
-            Some(Event::RevocationAsked { group, client, epoch, partitions })
+            Some(Event::Group(GroupEvent::RevocationAsked { group, client, epoch, partitions }))
         }
         MemberState::Stable | MemberState::UnreleasedPartitions if epoch >= GroupEpoch::JOINING => {
             let had = was.map(|was| was.assigned.clone()).unwrap_or_default();
             let given = named(member.assigned.keys().filter(|partition| !had.contains(partition)), image);
             let waits = member.state == MemberState::UnreleasedPartitions;
-            Some(Event::MemberReconciled { group, client, epoch, given, waits })
+            Some(Event::Group(GroupEvent::MemberReconciled { group, client, epoch, given, waits }))
         }
         _ => None,
     }

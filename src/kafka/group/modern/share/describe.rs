@@ -10,7 +10,7 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::{ShareGroup, ShareMember};
 use crate::kafka::controller::image::ClusterImage;
-use crate::kafka::event::{Event, MemberRemoval};
+use crate::kafka::event::{Event, GroupEvent, MemberRemoval};
 use crate::kafka::types::TopicId;
 
 /// The only assignor of share groups.
@@ -41,18 +41,22 @@ impl ShareGroup {
             group.is_some_and(|group| group.base.members.contains_key(&member.id))
         };
         let old = before.iter().flat_map(|group| group.base.members.values());
-        let gone = old.filter(|member| !knows(Some(self), member)).map(|member| Event::MemberRemoved {
-            group: self.base.id.clone(),
-            member: member.id.clone(),
-            client: member.client.clone(),
-            reason,
+        let gone = old.filter(|member| !knows(Some(self), member)).map(|member| {
+            Event::Group(GroupEvent::MemberRemoved {
+                group: self.base.id.clone(),
+                member: member.id.clone(),
+                client: member.client.clone(),
+                reason,
+            })
         });
         let now = self.base.members.values();
-        let new = now.filter(|member| !knows(before, member)).map(|member| Event::MemberAdded {
-            group: self.base.id.clone(),
-            member: member.id.clone(),
-            client: member.client.clone(),
-            leader: false,
+        let new = now.filter(|member| !knows(before, member)).map(|member| {
+            Event::Group(GroupEvent::MemberAdded {
+                group: self.base.id.clone(),
+                member: member.id.clone(),
+                client: member.client.clone(),
+                leader: false,
+            })
         });
         gone.chain(new).collect()
     }
