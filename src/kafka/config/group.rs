@@ -67,12 +67,20 @@ fn bound(name: &str, which: &str) -> Option<Key> {
     broker_key(&format!("group.{kind}.{which}.{rest}"))
 }
 
-/// `GroupConfig.validate`: names, values, bounds, and how sessions and heartbeats fit to each other.
+/// What a broker config is that nobody has set.
+///
+/// Panics if it is no number.
+pub fn default_limit(key: &Key) -> i64 {
+    key.default.parse().unwrap_or_else(|_| panic!("{} is no number", key.name))
+}
+
+/// `GroupConfig.validate`: names, values, bounds, and how sessions and heartbeats fit to each other. `limit` tells what
+/// the brokers' configs say that bound a group's.
 ///
 /// # Errors
 ///
 /// Kafka's sentence for an INVALID_CONFIG.
-pub fn check_group_config(own: &BTreeMap<String, String>) -> Result<(), String> {
+pub fn check_group_config(own: &BTreeMap<String, String>, limit: impl Fn(&Key) -> i64) -> Result<(), String> {
     for (name, value) in own {
         let key = group_key(name).ok_or_else(|| format!("Unknown group config name: {name}"))?;
         check_value(key, value).map_err(|error| error.to_string())?;
@@ -88,8 +96,6 @@ pub fn check_group_config(own: &BTreeMap<String, String>) -> Result<(), String> 
         let text = own.get(name).map(String::as_str).or(group_key(name).map(|key| key.default));
         text.and_then(|text| text.trim().parse::<i64>().ok()).unwrap_or_else(|| panic!("{name} is no number"))
     };
-    let limit =
-        |key: &Key| key.default.parse::<i64>().unwrap_or_else(|_| panic!("{} is no number", key.name));
     for name in BOUNDED {
         let value = number(name);
         match (bound(name, "min"), bound(name, "max")) {
@@ -202,7 +208,7 @@ mod tests {
     #[track_caller]
     fn check(own: &[(&str, &str)], expected: Result<(), &str>) {
         let own = own.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-        assert_eq!(check_group_config(&own), expected.map_err(str::to_string));
+        assert_eq!(check_group_config(&own, default_limit), expected.map_err(str::to_string));
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! A broker that leads a topic, all of `__share_group_state` and all of `__consumer_offsets`, with a network to itself and a clock.
 
+mod membership;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
+
+use membership::Membership;
 
 use kafka_protocol::messages as m;
 use kafka_protocol::messages::{
@@ -19,10 +23,11 @@ use crate::kafka::protocol::share::SummaryPartition;
 use crate::kafka::protocol::strict::{carry_request, carry_response};
 use crate::kafka::protocol::{Request, Response, SameAsVersion0};
 use crate::kafka::random::Random;
-use crate::kafka::record::{BatchBuilder, NewRecord};
+use crate::kafka::record::{Batch, BatchBuilder, BatchParameters, EndTransactionMarker, NewRecord};
 use crate::kafka::time::Time;
 use crate::kafka::types::{
-    BrokerEpoch, BrokerId, ControllerId, LeaderEpoch, NodeId, Offset, TopicId, TopicPartition,
+    BrokerEpoch, BrokerId, ControllerId, LeaderEpoch, NodeId, Offset, ProducerEpoch, ProducerId, TopicId,
+    TopicPartition,
 };
 
 pub const GROUP: &str = "g";
@@ -30,10 +35,17 @@ pub const TOPIC: TopicId = TopicId(Uuid::from_u128(7));
 const STATE: TopicId = TopicId(Uuid::from_u128(1));
 const OFFSETS: TopicId = TopicId(Uuid::from_u128(2));
 const ME: BrokerId = BrokerId(1);
+const FIRST: Incoming = connection_of(1);
 
-/// Who leads t-0, and who all of `__share_group_state`. This broker leads all of `__consumer_offsets`.
+/// The one that a client has.
+pub const fn connection_of(client: u32) -> Incoming {
+    Incoming { from: NodeId::Client(client), channel: Channel::Main, connection: 1 }
+}
+
+/// Who leads the partitions of t, and who all of `__share_group_state`. This broker leads all of `__consumer_offsets`.
 fn image(
     (leader, state_leader): (BrokerId, BrokerId),
+    partitions: i32,
     epoch: i32,
     group: &BTreeMap<String, String>,
 ) -> ClusterImage {
@@ -55,7 +67,9 @@ fn image(
         MetadataRecord::Partition(record)
     };
     let mut records = vec![registered(1), registered(2)];
-    records.extend([topic("t", TOPIC), partition(TOPIC, 0, leader), topic(SHARE_STATE_TOPIC, STATE)]);
+    records.push(topic("t", TOPIC));
+    records.extend((0..partitions).map(|number| partition(TOPIC, number, leader)));
+    records.push(topic(SHARE_STATE_TOPIC, STATE));
     records.extend((0..50).map(|number| partition(STATE, number, state_leader)));
     records.push(topic(OFFSETS_TOPIC, OFFSETS));
     records.extend((0..50).map(|number| partition(OFFSETS, number, ME)));
@@ -68,6 +82,8 @@ pub struct Lab {
     pub broker: Broker,
     pub now: Time,
     pub group_config: BTreeMap<String, String>,
+    /// How many t has.
+    partitions: i32,
     epoch: i32,
     leader: BrokerId,
     state_leader: BrokerId,
@@ -76,27 +92,15 @@ pub struct Lab {
     timers: BTreeMap<BrokerTimer, (Time, u64)>,
     answers: BTreeMap<i32, Response>,
     requests: i32,
+    memberships: BTreeMap<String, Membership>,
+    /// Heartbeats that are not answered, by their numbers.
+    heartbeats: BTreeMap<i32, String>,
 }
 
 impl Lab {
-    /// The group's state has begun, as the group coordinator does it when a member subscribes.
+    /// The state of the group in t-0 has begun, as the group coordinator does it when a member subscribes.
     pub fn new(group_config: &[(&str, &str)]) -> Lab {
-        let text = |(key, value): &(&str, &str)| (key.to_string(), value.to_string());
-        let mut lab = Lab {
-            broker: broker(Disk::default()),
-            now: Time::ZERO,
-            group_config: group_config.iter().map(text).collect(),
-            epoch: 0,
-            leader: ME,
-            state_leader: ME,
-            sequence: 0,
-            coming: BTreeMap::new(),
-            timers: BTreeMap::new(),
-            answers: BTreeMap::new(),
-            requests: 0,
-        };
-        lab.publish();
-        lab.run_for(100);
+        let mut lab = Lab::with_partitions(1, group_config);
         let partition = initialize::PartitionData::default().with_partition(0).with_start_offset(-1);
         let topic = initialize::InitializeStateData::default()
             .with_topic_id(TOPIC.0)
@@ -106,12 +110,36 @@ impl Lab {
         lab
     }
 
+    /// Nothing has begun.
+    pub fn with_partitions(partitions: i32, group_config: &[(&str, &str)]) -> Lab {
+        let text = |(key, value): &(&str, &str)| (key.to_string(), value.to_string());
+        let mut lab = Lab {
+            broker: broker(Disk::default()),
+            now: Time::ZERO,
+            group_config: group_config.iter().map(text).collect(),
+            partitions,
+            epoch: 0,
+            leader: ME,
+            state_leader: ME,
+            sequence: 0,
+            coming: BTreeMap::new(),
+            timers: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            requests: 0,
+            memberships: BTreeMap::new(),
+            heartbeats: BTreeMap::new(),
+        };
+        lab.publish();
+        lab.run_for(100);
+        lab
+    }
+
     /// The broker takes up what the metadata say by now.
     pub fn publish(&mut self) {
         let mut fx = Effects::default();
         self.broker.load_image(
             self.now,
-            image((self.leader, self.state_leader), self.epoch, &self.group_config),
+            image((self.leader, self.state_leader), self.partitions, self.epoch, &self.group_config),
             &mut fx,
         );
         self.carry(fx);
@@ -182,7 +210,7 @@ impl Lab {
                             Input::Response { from, correlation, response: Rc::new(response) },
                         );
                     } else {
-                        self.answers.insert(to.correlation, response);
+                        self.take(to.correlation, response);
                     }
                 }
                 _ => {}
@@ -222,20 +250,34 @@ impl Lab {
         self.now = self.now.max(until);
     }
 
-    /// Sends a client's request; its number.
+    /// Sends a request on the connection of the first client; its number.
     pub fn send(&mut self, request: impl Into<Request>) -> i32 {
-        self.requests += 1;
-        let correlation = self.requests;
-        let id = RequestId { from: NodeId::Client(1), channel: Channel::Main, connection: 1, correlation };
-        let request = Rc::new(carry_request(&request.into()).expect("it has a form"));
-        self.push(self.now, Input::Request { id, client: "client".into(), request });
-        correlation
+        self.send_on(FIRST, request)
     }
 
-    /// The client's connection is closed.
-    pub fn disconnect(&mut self) {
-        let incoming = Incoming { from: NodeId::Client(1), channel: Channel::Main, connection: 1 };
-        self.push(self.now, Input::Gone(incoming));
+    pub fn send_on(&mut self, connection: Incoming, request: impl Into<Request>) -> i32 {
+        self.send_at(self.now, connection, request).0
+    }
+
+    fn send_at(&mut self, at: Time, connection: Incoming, request: impl Into<Request>) -> (i32, (Time, u64)) {
+        self.requests += 1;
+        let correlation = self.requests;
+        let Incoming { from, channel, connection } = connection;
+        let id = RequestId { from, channel, connection, correlation };
+        let request = Rc::new(carry_request(&request.into()).expect("it has a form"));
+        let place = self.push(at, Input::Request { id, client: "client".into(), request });
+        (correlation, place)
+    }
+
+    fn take(&mut self, number: i32, response: Response) {
+        match self.heartbeats.remove(&number) {
+            Some(member) => self.hear(&member, &response),
+            None => drop(self.answers.insert(number, response)),
+        }
+    }
+
+    pub fn disconnect(&mut self, connection: Incoming) {
+        self.push(self.now, Input::Gone(connection));
         self.run_for(0);
     }
 
@@ -245,31 +287,62 @@ impl Lab {
 
     /// Asks, and waits for the answer.
     pub fn ask(&mut self, request: impl Into<Request>) -> Response {
-        const PATIENCE_MS: i64 = 60_000;
         let number = self.send(request);
-        let until = self.now.plus_ms(PATIENCE_MS);
+        self.wait(number)
+    }
+
+    pub fn wait(&mut self, number: i32) -> Response {
+        const PATIENCE_MS: i64 = 60_000;
+        self.wait_until(number, self.now.plus_ms(PATIENCE_MS)).expect("it is answered within a minute")
+    }
+
+    /// The answer, if it comes until then.
+    pub fn wait_until(&mut self, number: i32, until: Time) -> Option<Response> {
         while !self.answers.contains_key(&number) && self.step(until) {}
-        self.answer(number).expect("it is answered within a minute")
+        let answer = self.answer(number);
+        if answer.is_none() {
+            self.now = self.now.max(until);
+        }
+        answer
     }
 
     /// Batches of so many records each.
     pub fn produce(&mut self, sizes: impl IntoIterator<Item = i64>) {
         for size in sizes {
-            let mut builder = BatchBuilder::new();
-            for _ in 0..size {
-                let timestamp_ms = self.now.wall_ms();
-                builder.append(&NewRecord { timestamp_ms, key: None, value: Some(b"v"), headers: &[] });
-            }
-            let batch = builder.finish(None).into_bytes();
-            let tp = TopicPartition::new(&"t".into(), 0);
-            let mut fx = Effects::default();
-            let written = self.broker.with_replicas(self.now, &mut fx, |replicas, step| {
-                replicas.append_as_coordinator(&tp, batch, step)
-            });
-            written.expect("the leader takes it");
-            self.broker.settle(self.now, &mut fx);
-            self.carry(fx);
+            self.append(self.records(BatchParameters::default(), size));
         }
+    }
+
+    /// So many records of a transaction, in one batch.
+    pub fn produce_in_transaction(&mut self, producer: i64, records: i64) {
+        let base_sequence = 0;
+        let parameters = BatchParameters { base_sequence, ..transactional(producer) };
+        self.append(self.records(parameters, records));
+    }
+
+    pub fn end_transaction(&mut self, producer: i64, committed: bool) {
+        let marker = EndTransactionMarker { committed, coordinator_epoch: 0 };
+        self.append(marker.batch(transactional(producer), self.now.wall_ms()));
+    }
+
+    fn records(&self, parameters: BatchParameters, count: i64) -> Batch {
+        let mut builder = BatchBuilder::with(parameters);
+        for _ in 0..count {
+            let timestamp_ms = self.now.wall_ms();
+            builder.append(&NewRecord { timestamp_ms, key: None, value: Some(b"v"), headers: &[] });
+        }
+        builder.build()
+    }
+
+    fn append(&mut self, batch: Batch) {
+        let tp = TopicPartition::new(&"t".into(), 0);
+        let mut fx = Effects::default();
+        let written = self.broker.with_replicas(self.now, &mut fx, |replicas, step| {
+            replicas.append_as_coordinator(&tp, batch.into_bytes(), step)
+        });
+        written.expect("the leader takes it");
+        self.broker.settle(self.now, &mut fx);
+        self.carry(fx);
     }
 
     pub fn delete_records(&mut self, before: i64) {
@@ -298,6 +371,15 @@ impl Lab {
         let end = replica.log.high_watermark().0;
         let is_known = start_offset >= 0 && delivery_complete_count >= 0;
         is_known.then_some((start_offset, end - start_offset - i64::from(delivery_complete_count)))
+    }
+}
+
+fn transactional(producer: i64) -> BatchParameters {
+    BatchParameters {
+        producer_id: ProducerId(producer),
+        producer_epoch: ProducerEpoch(0),
+        transactional: true,
+        ..BatchParameters::default()
     }
 }
 

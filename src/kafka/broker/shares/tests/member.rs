@@ -2,22 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use super::lab::{GROUP, Lab, TOPIC};
+use super::lab::{GROUP, Lab, TOPIC, connection_of};
+use crate::kafka::effects::Incoming;
 use crate::kafka::protocol::share::{
     AcknowledgePartition, AcknowledgeTopic, AcknowledgementBatch, FetchPartition, FetchTopic,
-    FetchedPartition, ShareAcknowledgeRequest, ShareFetchRequest,
+    FetchedPartition, ForgottenTopic, ShareAcknowledgeRequest, ShareFetchRequest,
 };
 use crate::kafka::protocol::{ErrorCode, Response};
 use crate::kafka::record::split_batches;
 
 /// fetch.max.wait.ms of the recordings.
 const MAX_WAIT_MS: i64 = 200;
+/// How often a member that has no partition yet looks again.
+const MOMENT_MS: i64 = 10;
 const GAP: i8 = 0;
 const RENEW: i8 = 4;
 
+/// A fetch that is not answered goes on when a poll ends; what it brings is the next poll's. (Kafka's client sends another
+/// as well as soon as one has brought nothing, whether it is polled or not.)
 #[derive(Clone, Debug)]
 pub struct Member {
     name: String,
+    pub connection: Incoming,
+    /// Whether the group coordinator says what it reads; otherwise it is t-0.
+    pub is_in_group: bool,
     pub implicit: bool,
     pub is_strict: bool,
     pub max_records: i32,
@@ -29,12 +37,17 @@ pub struct Member {
     /// Records whose lock was renewed: the application gets them again.
     renewed: BTreeMap<i64, i16>,
     has_moved: bool,
+    /// The partitions that the broker knows it to read.
+    session: Vec<i32>,
+    fetch: Option<i32>,
 }
 
 impl Member {
     pub fn new(name: &str) -> Member {
         Member {
             name: name.to_string(),
+            connection: connection_of(1),
+            is_in_group: false,
             implicit: false,
             is_strict: false,
             max_records: 500,
@@ -43,7 +56,13 @@ impl Member {
             said: BTreeMap::new(),
             renewed: BTreeMap::new(),
             has_moved: false,
+            session: Vec::new(),
+            fetch: None,
         }
+    }
+
+    pub fn id(&self) -> &str {
+        &self.name
     }
 
     /// # Errors
@@ -65,22 +84,55 @@ impl Member {
             return Ok(self.held.clone().into_iter().collect());
         }
         if std::mem::take(&mut self.has_moved) {
-            self.epoch = 0;
+            (self.epoch, self.session, self.fetch) = (0, Vec::new(), None);
         }
         let until = lab.now.plus_ms(up_to_ms);
+        while self.is_in_group && self.assigned(lab).is_empty() && lab.now < until {
+            lab.run_for(MOMENT_MS);
+        }
         loop {
-            let said = std::mem::take(&mut self.said);
-            self.held.retain(|offset, _| !said.contains_key(offset));
-            let response = lab.ask(self.fetch_request(batches(&said)));
-            self.take_in(response);
-            if !self.held.is_empty() || lab.now >= until {
+            if self.fetch.is_none() {
+                let said = std::mem::take(&mut self.said);
+                self.held.retain(|offset, _| !said.contains_key(offset));
+                let partitions = self.assigned(lab);
+                self.fetch = Some(lab.send_on(self.connection, self.fetch_of(&partitions, batches(&said))));
+            }
+            let answer = self.fetch.and_then(|fetch| lab.wait_until(fetch, until));
+            let is_over = answer.is_none();
+            if let Some(answer) = answer {
+                self.fetch = None;
+                self.take_in(answer);
+            }
+            if is_over || !self.held.is_empty() {
                 return Ok(self.held.clone().into_iter().collect());
             }
         }
     }
 
+    fn assigned(&self, lab: &Lab) -> Vec<i32> {
+        if self.is_in_group { lab.assigned(&self.name).to_vec() } else { vec![0] }
+    }
+
+    /// Of t-0.
     pub fn fetch_request(&mut self, acknowledgement_batches: Vec<AcknowledgementBatch>) -> ShareFetchRequest {
-        let partition = FetchPartition { partition_index: 0, acknowledgement_batches };
+        self.fetch_of(&[0], acknowledgement_batches)
+    }
+
+    /// What is acknowledged is of t-0.
+    fn fetch_of(
+        &mut self,
+        partitions: &[i32],
+        acknowledgement_batches: Vec<AcknowledgementBatch>,
+    ) -> ShareFetchRequest {
+        let old = std::mem::replace(&mut self.session, partitions.to_vec());
+        let is_named = |partition: &i32| !old.contains(partition) || *partition == 0;
+        let named = partitions.iter().copied().filter(is_named).map(|partition_index| {
+            let is_first = partition_index == 0;
+            let acknowledgement_batches = if is_first { acknowledgement_batches.clone() } else { Vec::new() };
+            FetchPartition { partition_index, acknowledgement_batches }
+        });
+        let forgotten = old.iter().copied().filter(|old| !partitions.contains(old)).collect();
+        let forgotten = ForgottenTopic { topic_id: TOPIC.0, partitions: forgotten };
         let request = ShareFetchRequest {
             group_id: Some(GROUP.into()),
             member_id: Some(self.name.clone()),
@@ -92,8 +144,8 @@ impl Member {
             batch_size: self.max_records,
             share_acquire_mode: self.is_strict.into(),
             is_renew_ack: false,
-            topics: vec![FetchTopic { topic_id: TOPIC.0, partitions: vec![partition] }],
-            forgotten_topics_data: Vec::new(),
+            topics: vec![FetchTopic { topic_id: TOPIC.0, partitions: named.collect() }],
+            forgotten_topics_data: vec![forgotten],
         };
         self.epoch += 1;
         request
@@ -127,6 +179,9 @@ impl Member {
     }
 
     pub fn acknowledge(&mut self, kind: i8, offsets: &[i64]) -> Result<(), &'static str> {
+        if self.implicit {
+            return Err("IllegalStateException: Implicit acknowledgement of delivery is being used.");
+        }
         if offsets.iter().any(|offset| !self.held.contains_key(offset)) {
             return Err("IllegalStateException: The record cannot be acknowledged.");
         }
@@ -168,18 +223,28 @@ impl Member {
     pub fn close(&mut self, lab: &mut Lab) {
         let said = std::mem::take(&mut self.said);
         self.send(lab, -1, &said);
+        if self.is_in_group {
+            lab.leave(&self.name);
+            lab.disconnect(self.connection);
+        }
     }
 
-    fn send(&self, lab: &mut Lab, epoch: i32, said: &BTreeMap<i64, i8>) -> ErrorCode {
+    fn send(&mut self, lab: &mut Lab, epoch: i32, said: &BTreeMap<i64, i8>) -> ErrorCode {
+        if let Some(fetch) = self.fetch.take() {
+            let answer = lab.wait(fetch);
+            self.take_in(answer);
+        }
         let partition = AcknowledgePartition { partition_index: 0, acknowledgement_batches: batches(said) };
         let topic = AcknowledgeTopic { topic_id: TOPIC.0, partitions: vec![partition] };
-        let response = lab.ask(ShareAcknowledgeRequest {
+        let request = ShareAcknowledgeRequest {
             group_id: Some(GROUP.into()),
             member_id: Some(self.name.clone()),
             share_session_epoch: epoch,
             is_renew_ack: said.values().any(|kind| *kind == RENEW),
             topics: if said.is_empty() { Vec::new() } else { vec![topic] },
-        });
+        };
+        let number = lab.send_on(self.connection, request);
+        let response = lab.wait(number);
         let Response::ShareAcknowledge(response) = response else { panic!("another answer") };
         assert_eq!(ErrorCode::from_code(response.error_code), ErrorCode::None);
         let mut partitions = response.responses.iter().flat_map(|topic| &topic.partitions);

@@ -3,7 +3,7 @@ mod groups;
 mod member;
 mod recorded;
 
-use lab::Lab;
+use lab::{Lab, connection_of};
 use member::Member;
 
 use crate::kafka::protocol::share::{FetchedPartition, ShareFetchResponse};
@@ -78,7 +78,7 @@ fn a_member_whose_connection_is_gone_gives_back_what_it_held_r_share_14() {
     let mut lab = Lab::new(EARLIEST);
     lab.produce([2]);
     Member::new("s1").poll(&mut lab, 0).expect("nothing is held yet");
-    lab.disconnect();
+    lab.disconnect(connection_of(1));
     assert_eq!(lab.broker.shares().partitions().count(), 0, "nobody of the group is left");
     assert_eq!(Member::new("s2").poll(&mut lab, 500), Ok(vec![(0, 2), (1, 2)]));
 }
