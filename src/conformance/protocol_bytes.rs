@@ -1,6 +1,7 @@
-//! 11b: what consumers carry through JoinGroup and SyncGroup, and records of `__consumer_offsets`, byte for byte (R-INT-2).
+//! 11b: what consumers carry through JoinGroup and SyncGroup, and records of `__consumer_offsets` and
+//! `__transaction_state`, byte for byte (R-INT-2, R-INT-3).
 //!
-//! **Invariant:** bytes read to the fields, and fields written are the bytes; a record without a codec is counted as left out.
+//! **Invariant:** bytes read to the fields, and fields written are the bytes.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny};
@@ -13,9 +14,11 @@ use crate::kafka::protocol::coordinator_records::{
     AssignedTopic, ConsumerRecord, CurrentAssignmentValue, GroupEpochValue, GroupMetadataValue,
     MemberMetadata, OffsetCommitValue, RecordKey, TargetTopic,
 };
+use crate::kafka::protocol::transaction_records::{self, TransactionValue};
 use crate::kafka::protocol::wire::WireError;
 use crate::kafka::types::{
-    Generation, GroupEpoch, GroupId, LeaderEpoch, MemberId, Offset, Topic, TopicId, TopicPartition,
+    Generation, GroupEpoch, GroupId, LeaderEpoch, MemberId, Offset, ProducerEpoch, ProducerId, Topic,
+    TopicId, TopicPartition, TransactionalId,
 };
 
 const FILE: &str = "11b_protocol_bytes.json";
@@ -172,7 +175,32 @@ struct TopicFields {
     partitions: Vec<i32>,
 }
 
-/// Runs every case of the file whose kind of record is known.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct TransactionKey {
+    transactional_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct TransactionFields {
+    producer_id: i64,
+    producer_epoch: i16,
+    transaction_timeout_ms: i32,
+    transaction_status: i8,
+    transaction_partitions: Option<Vec<PartitionsFields>>,
+    transaction_last_update_timestamp_ms: i64,
+    transaction_start_timestamp_ms: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct PartitionsFields {
+    topic: String,
+    partition_ids: Vec<i32>,
+}
+
+/// Runs every case of the file.
 pub fn run(text: &str) -> Result<Report, ConformanceError> {
     let vectors: Vectors = parse(text)?;
     let mut report = Report::new(FILE);
@@ -187,9 +215,10 @@ pub fn run(text: &str) -> Result<Report, ConformanceError> {
             ("__consumer_offsets", 1) => offset_commit(case)?,
             ("__consumer_offsets", 2) => classic_group(case)?,
             ("__consumer_offsets", _) => consumer_group(case)?,
-            _ => {
-                report.leave_out("records of __transaction_state");
-                continue;
+            ("__transaction_state", 0) => transaction(case)?,
+            (topic, kind) => {
+                let reason = format!("no record of kind {kind} is known in {topic}");
+                return Err(ConformanceError::Json(reason));
             }
         };
         report.case(outcome.map_err(|failure| failure.within(&format!("record {number}, {}", case.kind))));
@@ -351,4 +380,35 @@ fn consumer_group(case: &RecordCase) -> Result<Result<(), Failure>, ConformanceE
         .and_then(|()| check(|| "version".to_owned(), &case.value_version, &Some(0)))
         .and_then(|()| check(|| "value written".to_owned(), &case.value_hex, &written.value.map(Hex)))
         .and_then(|()| check(|| "read".to_owned(), &Ok(Some((GroupId::new(&group), record))), &read())))
+}
+
+fn transaction(case: &RecordCase) -> Result<Result<(), Failure>, ConformanceError> {
+    let (key, value): (TransactionKey, TransactionFields) = (fields(&case.key)?, fields(&case.value)?);
+    let id = TransactionalId::new(&key.transactional_id);
+    let of_topic = |fields: &PartitionsFields| {
+        let topic = Topic::new(&fields.topic);
+        let of = |partition: &i32| TopicPartition::new(&topic, *partition);
+        fields.partition_ids.iter().map(of).collect::<Vec<_>>()
+    };
+    let value = TransactionValue {
+        producer_id: ProducerId(value.producer_id),
+        previous_producer_id: ProducerId::NONE,
+        next_producer_id: ProducerId::NONE,
+        producer_epoch: ProducerEpoch(value.producer_epoch),
+        timeout_ms: value.transaction_timeout_ms,
+        status: value.transaction_status,
+        partitions: value.transaction_partitions.map(|topics| topics.iter().flat_map(of_topic).collect()),
+        last_update_timestamp_ms: value.transaction_last_update_timestamp_ms,
+        start_timestamp_ms: value.transaction_start_timestamp_ms,
+        client_transaction_version: 0,
+    };
+    let written = case.value_version.map(|version| Hex(value.encode(version)));
+    let read = case.value_hex.as_ref().map(|hex| TransactionValue::decode(&hex.0));
+    Ok(check(|| "key written".to_owned(), &case.key_hex, &Hex(transaction_records::encode_key(&id)))
+        .and_then(|()| {
+            let read = transaction_records::decode_key(&case.key_hex.0);
+            check(|| "key read".to_owned(), &Ok(Some(id)), &read)
+        })
+        .and_then(|()| check(|| "value written".to_owned(), &case.value_hex, &written))
+        .and_then(|()| check(|| "value read".to_owned(), &Some(Ok(Some(value))), &read)))
 }

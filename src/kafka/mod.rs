@@ -24,5 +24,6 @@ pub mod raft;
 pub mod controller;
 pub mod group;
 pub mod share;
+pub mod transaction;
 pub mod replication;
 pub mod broker;

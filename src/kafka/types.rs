@@ -261,6 +261,10 @@ name!(
     MemberId
 );
 name!(
+    /// `transactional.id` (R-TXN-1).
+    TransactionalId
+);
+name!(
     /// The name a person gave to a client; it is its `client.id` too.
     ClientName
 );

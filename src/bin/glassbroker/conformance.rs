@@ -35,9 +35,6 @@ pub fn run(folder: Option<&str>, out: &mut impl Write) -> Result<(), Failure> {
         let text = std::fs::read_to_string(&file).map_err(|error| Failure::File(file.clone(), error))?;
         let report = adapter(&text).map_err(|reason| Failure::Vectors { file, reason })?;
         write!(out, "{name:<40} {:>5} cases {:>5} passed", report.cases, report.passed)?;
-        for (reason, count) in &report.left_out {
-            write!(out, ", {count} left out: {reason}")?;
-        }
         writeln!(out)?;
         failures.extend(report.failures.into_iter().take(FIRST_FAILURES).map(|failure| (name, failure)));
     }

@@ -13,6 +13,7 @@ pub mod metadata_records;
 pub mod share;
 pub mod share_records;
 pub mod strict;
+pub mod transaction_records;
 pub mod wire;
 
 use body::Body;

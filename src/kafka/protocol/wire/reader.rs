@@ -156,10 +156,17 @@ impl<'a> Reader<'a> {
         &mut self,
         each: impl FnMut(&mut Reader<'a>) -> Result<T, WireError>,
     ) -> Result<Vec<T>, WireError> {
+        let value = self.nullable_array(each)?;
+        self.present(value)
+    }
+
+    pub fn nullable_array<T>(
+        &mut self,
+        each: impl FnMut(&mut Reader<'a>) -> Result<T, WireError>,
+    ) -> Result<Option<Vec<T>>, WireError> {
         let length = self.i32()?;
         let length = self.plain_length(i64::from(length))?;
-        let length = self.present(length)?;
-        self.items(length, each)
+        length.map(|length| self.items(length, each)).transpose()
     }
 
     pub fn compact_array<T>(

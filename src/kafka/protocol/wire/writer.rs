@@ -95,9 +95,13 @@ impl Writer {
         self.bytes.put_slice(value.unwrap_or_default());
     }
 
-    pub fn array<T>(&mut self, items: &[T], mut each: impl FnMut(&mut Writer, &T)) {
-        self.i32(fits(items.len()));
-        items.iter().for_each(|item| each(self, item));
+    pub fn array<T>(&mut self, items: &[T], each: impl FnMut(&mut Writer, &T)) {
+        self.nullable_array(Some(items), each);
+    }
+
+    pub fn nullable_array<T>(&mut self, items: Option<&[T]>, mut each: impl FnMut(&mut Writer, &T)) {
+        self.i32(items.map_or(-1, |items| fits(items.len())));
+        items.unwrap_or_default().iter().for_each(|item| each(self, item));
     }
 
     pub fn compact_array<T>(&mut self, items: &[T], each: impl FnMut(&mut Writer, &T)) {
