@@ -4,6 +4,8 @@
 
 use std::fmt::Display;
 
+use crate::kafka::types::{Topic, TopicPartition};
+
 /// `300 ms`, `9 s`, `9.3 s`, `2 min 5 s`.
 pub fn duration(ms: i64) -> String {
     let (seconds, tenths) = (ms / 1000, ms % 1000 / 100);
@@ -26,6 +28,13 @@ pub fn count(number: impl Into<i64>, noun: &str) -> String {
         _ => format!("{noun}s"),
     };
     format!("{number} {plural}")
+}
+
+/// `orders-0`: a topic and the number of one of its partitions.
+pub fn partition_of(text: &str) -> Option<TopicPartition> {
+    let (topic, number) = text.rsplit_once('-')?;
+    let number = number.parse::<i32>().ok().filter(|number| *number >= 0)?;
+    (!topic.is_empty()).then(|| TopicPartition::new(&Topic::new(topic), number))
 }
 
 /// `1, 2, 3`; `none` when there is nothing.

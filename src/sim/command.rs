@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::client::admin::GroupOperation;
-use crate::client::consumer::ConsumerSpec;
+use crate::client::consumer::{Ask, CloseOptions, ConsumerSpec};
 use crate::client::producer::ProducerSpec;
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
@@ -72,6 +72,16 @@ pub enum Command {
     AddConsumer(ConsumerSpec),
     /// The client's close(): it says goodbye and ends.
     Close(ClientName),
+    /// A consumer's close() with options.
+    CloseWith {
+        client: ClientName,
+        options: CloseOptions,
+    },
+    /// The application calls its consumer, between two polls.
+    Ask {
+        client: ClientName,
+        ask: Ask,
+    },
     /// The client's process ends without a word.
     Crash(ClientName),
     CreateTopic {

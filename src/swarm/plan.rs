@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 use super::errands::{self, Errand};
 use crate::client::consumer::config::INSTANCE_ID;
-use crate::client::consumer::{ConsumerSpec, Line};
+use crate::client::consumer::{Choice, ConsumerSpec, Line};
 use crate::client::producer::ProducerSpec;
 use crate::client::producer::workload::ValuePattern;
 use crate::kafka::random::Random;
@@ -353,7 +353,7 @@ fn consumer(group: i64, number: i64, topics: &[TopicPlan], random: &mut Random) 
     ConsumerSpec {
         name: ClientName::new(&format!("consumer-{group}-{number}")),
         group: GroupId::new(&format!("group-{group}")),
-        topics,
+        choice: Choice::Topics(topics),
         program: Line::parse_program(pick::<[&str; 3]>(random, &PROGRAMS)).expect("a program"),
         config,
     }

@@ -144,7 +144,7 @@ fn unrest_of_group(
             *owners.entry(tp.clone()).or_default() += 1;
         }
     }
-    let topics: BTreeSet<&Topic> = members.iter().flat_map(|member| &member.topics).collect();
+    let topics: BTreeSet<Topic> = members.iter().flat_map(|member| member.choice.topics()).collect();
     let wanted = image.partitions().filter(|(tp, _)| topics.contains(&tp.topic));
     for (tp, _) in wanted {
         let count = owners.get(&tp).copied().unwrap_or(0);

@@ -62,7 +62,23 @@ pub fn add_consumer(model: &Model, group: &GroupView) -> String {
         .chain((1..).map(|number| format!("consumer-{number}")))
         .find(|name| !taken(name))
         .unwrap_or_default();
-    format!("add consumer {name} to {}", quote(group.id.as_str()))
+    let topic = model.scenario.topics.first();
+    match (group.is_group(), topic) {
+        (false, Some(topic)) => {
+            format!(
+                "add consumer {name} without group partitions {} program poll",
+                quote(&format!("{topic}-0"))
+            )
+        }
+        _ => format!("add consumer {name} to {}", quote(group.id.as_str())),
+    }
+}
+
+pub fn adding_a_consumer(group: &GroupView) -> String {
+    match group.is_group() {
+        true => format!("add a consumer to {}", group.id),
+        false => "add a consumer without group".to_owned(),
+    }
 }
 
 /// What the producer dialog asks for.

@@ -208,6 +208,7 @@ pub struct ProducerView {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupView {
+    /// Empty for consumers without group.id.
     pub id: GroupId,
     /// Kafka's name of the state, or "no coordinator" while nobody has it.
     pub state: Rc<str>,
@@ -222,12 +223,38 @@ pub struct GroupView {
     pub members: List<ConsumerView>,
 }
 
+impl GroupView {
+    /// Whether it is more than a place for consumers that are in none.
+    pub fn is_group(&self) -> bool {
+        !self.id.as_str().is_empty()
+    }
+
+    pub fn title(&self) -> String {
+        match self.is_group() {
+            true => format!("group {}", self.id),
+            false => "in no group".to_owned(),
+        }
+    }
+
+    /// What it is in: its coordinator, protocol and generation; nothing of no group.
+    pub fn standing(&self) -> String {
+        let coordinator = match self.coordinator {
+            Some(broker) => format!("coordinator broker {broker}"),
+            None => "no coordinator known".to_owned(),
+        };
+        match self.is_group() {
+            true => format!("{} · {} {} · {coordinator}", self.protocol, self.counted, self.generation),
+            false => "partitions by assign()".to_owned(),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerView {
     pub name: Rc<str>,
     pub node: NodeId,
     pub health: Health,
-    /// Empty while it is a working member; else "joining", "not in the group", "stands still", "closing", "gone".
+    /// Empty while it is a working member; else "joining", "not in the group", "by assign()", "unsubscribed", "stands still", "closing", "gone".
     pub state: Rc<str>,
     /// It is the one that computes the assignment.
     pub group_leader: bool,

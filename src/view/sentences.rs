@@ -127,6 +127,9 @@ pub fn producer(view: &ProducerView) -> String {
 }
 
 pub fn group(view: &GroupView) -> String {
+    if !view.is_group() {
+        return format!("In no group, {}.", count(view.members.len() as i64, "consumer"));
+    }
     let coordinator = match view.coordinator {
         Some(broker) => format!("coordinator broker {broker}"),
         None => "no coordinator known".to_owned(),

@@ -64,7 +64,7 @@ fn commands(model: &Model) -> Vec<Command> {
         commands.extend([Command::Describe(Resource::Topic(topic.clone())), Command::DeleteTopic(topic)]);
     }
     commands.push(Command::Groups(GroupOperation::List));
-    for group in model.groups.iter() {
+    for group in model.groups.iter().filter(|group| group.is_group()) {
         commands.extend([
             Command::Groups(GroupOperation::Describe(group.id.clone())),
             Command::Groups(GroupOperation::DescribeOffsets(group.id.clone())),
@@ -214,7 +214,8 @@ fn deletions_of_offsets(model: &Model) -> Vec<Command> {
             Command::Groups(GroupOperation::DeleteOffsets { group: group.clone(), scope })
         })
     };
-    model.groups.iter().flat_map(|group| of_group(group.id.clone())).collect()
+    let groups = model.groups.iter().filter(|group| group.is_group());
+    groups.flat_map(|group| of_group(group.id.clone())).collect()
 }
 
 /// Each group to both ends of each topic, to a minute ago, and by ten records back and on.
@@ -233,7 +234,8 @@ fn resets(model: &Model, executes: bool) -> Vec<Command> {
         };
         topics(model).flat_map(move |topic| TARGETS.map(|target| reset(topic.clone(), target)))
     };
-    model.groups.iter().flat_map(|group| of_group(group.id.clone())).collect()
+    let groups = model.groups.iter().filter(|group| group.is_group());
+    groups.flat_map(|group| of_group(group.id.clone())).collect()
 }
 
 fn elections(model: &Model) -> Vec<Command> {

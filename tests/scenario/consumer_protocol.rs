@@ -259,11 +259,11 @@ fn a69_what_the_coordinator_says_is_refused_in_the_members_config() {
         ("heartbeat.interval.ms", "3000"),
         ("partition.assignment.strategy", "range"),
     ] {
-        let topics = vec!["t".into()];
+        let choice = glassbroker::client::consumer::Choice::Topics(vec!["t".into()]);
         let program = glassbroker::client::consumer::Line::parse_program(&["poll"]).expect("a program");
         let config = crate::dsl::config(&[MODERN, (key, value)]);
         let (name, group) = ("c1".into(), "g".into());
-        let spec = glassbroker::client::consumer::ConsumerSpec { name, group, topics, program, config };
+        let spec = glassbroker::client::consumer::ConsumerSpec { name, group, choice, program, config };
         let refusal = c.try_give(Command::AddConsumer(spec)).expect_err("it cannot be").to_string();
         assert!(refusal.contains(&format!("{key} cannot be set when group.protocol=CONSUMER")), "{refusal}");
     }

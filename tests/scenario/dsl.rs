@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use glassbroker::client::consumer::{Consumer, ConsumerSpec, Line};
+use glassbroker::client::consumer::{Choice, Consumer, ConsumerSpec, Line};
 use glassbroker::client::producer::workload::ValuePattern;
 use glassbroker::client::producer::{Producer, ProducerSpec};
 use glassbroker::kafka::event::Event;
@@ -223,10 +223,10 @@ impl Cluster {
         program: &[&str],
         pairs: &[(&str, &str)],
     ) {
-        let topics = topics.iter().copied().map(Topic::new).collect();
+        let choice = Choice::Topics(topics.iter().copied().map(Topic::new).collect());
         let program = Line::parse_program(program).expect("a program");
         let (name, group) = (name.into(), group.into());
-        self.give(Command::AddConsumer(ConsumerSpec { name, group, topics, program, config: config(pairs) }));
+        self.give(Command::AddConsumer(ConsumerSpec { name, group, choice, program, config: config(pairs) }));
     }
 
     /// Steps until `condition` holds, at most `limit_ms` of virtual time.

@@ -4,6 +4,7 @@
 mod dsl;
 
 mod administration;
+mod asked;
 mod availability;
 mod bad_input;
 mod clocks;

@@ -1,5 +1,6 @@
 //! What a consumer sends, and whom an answer or its loss concerns.
 
+use super::choice::Choice;
 use super::commits::CommitError;
 use super::modern::HeartbeatKind;
 use super::requests::{Call, coordinator_peer};
@@ -87,7 +88,7 @@ impl Consumer {
     pub(super) fn on_lost_call(&mut self, now: Time, call: Call, fx: &mut Effects<ConsumerTimer>) {
         match call {
             Call::Metadata => self.metadata.on_failure(now),
-            Call::FindCoordinator => self.coordinator_not_found(now),
+            Call::FindCoordinator => self.coordinator_not_found(now, fx),
             Call::JoinGroup { .. } | Call::SyncGroup { .. } => self.join_lost(now),
             Call::Heartbeat { .. } => self.heartbeat_failed(now),
             Call::LeaveGroup => self.on_leave_group(),
@@ -157,7 +158,8 @@ impl Consumer {
 
     /// A name that no topic can have makes poll() throw.
     pub(super) fn fail_for_an_invalid_topic(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
-        let errors = self.spec.topics.iter().filter_map(|topic| self.metadata.topic(topic)).map(|t| t.error);
+        let topics = self.subscription.choice().map(Choice::topics).unwrap_or_default();
+        let errors = topics.iter().filter_map(|topic| self.metadata.topic(topic)).map(|t| t.error);
         if let Some(error) = errors.into_iter().find(|error| *error == ErrorCode::InvalidTopicException) {
             self.fail(now, error, fx);
         }

@@ -5,30 +5,51 @@ use super::{Activity, CloseStep, Consumer, ConsumerTimer};
 use crate::kafka::effects::Effects;
 use crate::kafka::event::RevokeReason;
 use crate::kafka::time::Time;
-use crate::kafka::types::Generation;
 
 /// close()'s own default.
 const CLOSE_TIMEOUT_MS: i64 = 30_000;
 
+/// What is to become of the membership (`CloseOptions.GroupMembershipOperation`, KIP-1092).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum GroupMembership {
+    /// A dynamic member leaves, a static one stays.
+    #[default]
+    Default,
+    Leave,
+    Remain,
+}
+
+/// How to close (Kafka's `CloseOptions`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CloseOptions {
+    pub membership: GroupMembership,
+    /// `None`: 30 s.
+    pub timeout_ms: Option<i64>,
+}
+
 impl Consumer {
     /// Asks the application to stop: it finishes its loop up to the next poll and closes the consumer there, as with a
     /// flag and wakeup(). The process ends by [`Effect::Exit`](crate::kafka::effects::Effect::Exit).
-    pub fn close(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+    pub fn close(&mut self, now: Time, options: CloseOptions, fx: &mut Effects<ConsumerTimer>) {
         match self.program.activity {
             Activity::Stopped | Activity::Closing { .. } => return,
-            Activity::Polling { .. } => self.begin_close(now),
-            Activity::Processing { .. } | Activity::Committing { .. } => self.close_requested = true,
+            Activity::Polling { .. } | Activity::Idle => self.begin_close(now, options),
+            Activity::Processing { .. } | Activity::Committing { .. } | Activity::CommittingAsync => {
+                self.close_requested = Some(options);
+            }
         }
         self.run(now, fx);
     }
 
-    pub(super) fn begin_close(&mut self, now: Time) {
-        let timeout_ms = CLOSE_TIMEOUT_MS.min(self.config.common.request_timeout_ms);
+    pub(super) fn begin_close(&mut self, now: Time, options: CloseOptions) {
+        let all_ms = options.timeout_ms.unwrap_or(CLOSE_TIMEOUT_MS);
+        let timeout_ms = all_ms.min(self.config.common.request_timeout_ms);
         let until = now.plus_ms(timeout_ms);
+        self.close_requested = Some(options);
         self.program.activity = Activity::Closing { until, step: CloseStep::Committing };
         // commitSync() would throw what is fatal, which close() does not tell.
         if self.config.auto_commit_interval_ms.is_some() && self.membership.fatal.is_none() {
-            self.begin_sync_commit(now, timeout_ms, true);
+            self.begin_sync_commit(now, timeout_ms, true, None);
         }
     }
 
@@ -42,18 +63,23 @@ impl Consumer {
     ) -> bool {
         match step {
             CloseStep::Committing if !self.sync_commit_is_over(now, fx) => false,
+            CloseStep::Committing if self.commits.wait_for_coordinator() && now < until => false,
             CloseStep::Committing => {
-                let identity = &self.membership.identity;
-                let lost = identity.generation == Generation::NONE || self.membership.is_rebalancing();
-                let reason = if lost { RevokeReason::Lost } else { RevokeReason::Closing };
-                self.give_up_all(reason, fx);
-                let awaited = self.leave(now, LeaveReason::Closing, fx);
+                let membership = self.close_requested.unwrap_or_default().membership;
+                if self.subscription.is_in_group() {
+                    self.drop_all(RevokeReason::Closing, fx);
+                }
+                let awaited = self.leave(now, LeaveReason::Closing, membership, fx);
                 let step = if awaited { CloseStep::Leaving } else { CloseStep::Left };
                 self.program.activity = Activity::Closing { until, step };
                 true
             }
             CloseStep::Leaving if now < until => false,
+            CloseStep::Left if self.commits.async_pending() > 0 && now < until => false,
             CloseStep::Leaving | CloseStep::Left => {
+                if self.config.is_modern {
+                    self.call_back(fx);
+                }
                 let left = if now < until { self.close_sessions(now, fx) } else { 0 };
                 let step = CloseStep::EndingSessions { left };
                 self.program.activity = Activity::Closing { until, step };

@@ -285,6 +285,20 @@ impl ConsumerConfig {
         Ok(config)
     }
 
+    /// Without group.id nothing is committed (`maybeOverrideEnableAutoCommit`).
+    pub(super) fn without_group(
+        mut self,
+        given: &BTreeMap<String, String>,
+    ) -> Result<ConsumerConfig, ConfigError> {
+        const KEY: &str = "enable.auto.commit";
+        if given.contains_key(KEY) && self.auto_commit_interval_ms.is_some() {
+            let reason = "enable.auto.commit cannot be set to true when default group id (null) is used.";
+            return Err(ConfigError::new(KEY, true, reason));
+        }
+        self.auto_commit_interval_ms = None;
+        Ok(self)
+    }
+
     pub(super) fn instance_id_to_wire(&self) -> Option<StrBytes> {
         self.group_instance_id.as_ref().map(|id| StrBytes::from_string(id.to_string()))
     }

@@ -22,11 +22,20 @@ const GROUP_KEY: i8 = 0;
 impl Consumer {
     /// Whether some thread needs to know the coordinator now.
     fn seeks_coordinator(&self) -> bool {
+        if !self.spec.has_group() {
+            return false;
+        }
         let application = match self.program.activity {
-            Activity::Polling { .. } | Activity::Committing { .. } => true,
+            Activity::Polling { .. } if self.subscription.is_in_group() => true,
+            // With assign() only who has something to ask it looks for a coordinator.
+            Activity::Polling { .. } => !self.subscription.initializing().is_empty(),
+            Activity::Committing { .. } => true,
             Activity::Closing { step, .. } => step == CloseStep::Committing,
-            Activity::Stopped | Activity::Processing { .. } => false,
+            Activity::Stopped | Activity::Idle | Activity::Processing { .. } | Activity::CommittingAsync => {
+                false
+            }
         };
+        let application = application || self.commits.wait_for_coordinator();
         let modern = self.membership.modern.as_ref().is_some_and(Member::sends_heartbeats);
         application || modern || self.membership.sends_heartbeats()
     }
@@ -61,13 +70,13 @@ impl Consumer {
         if self.membership.coordinator().is_some() {
             return;
         }
-        let Some(found) = answer.coordinators.first() else { return self.coordinator_not_found(now) };
+        let Some(found) = answer.coordinators.first() else { return self.coordinator_not_found(now, fx) };
         match ErrorCode::from_code(found.error_code) {
             ErrorCode::None => {
                 let broker = BrokerId(found.node_id.0);
                 if self.requests.is_unavailable(now, coordinator_peer(broker)) {
                     // Found, but the connection to it has just failed: its death is not known there yet.
-                    return self.coordinator_not_found(now);
+                    return self.coordinator_not_found(now, fx);
                 }
                 self.membership.coordinator = Coordinator::Known(broker);
                 self.membership.heartbeat.session_until = now.plus_ms(self.config.session_timeout_ms.into());
@@ -77,22 +86,24 @@ impl Consumer {
                     group: self.spec.group.clone(),
                     broker,
                 });
+                self.send_waiting_commits(now, fx);
             }
             error if error.is_retriable() => {
-                self.coordinator_not_found(now);
+                self.coordinator_not_found(now, fx);
                 self.metadata.request_update();
             }
             error => {
-                self.coordinator_not_found(now);
+                self.coordinator_not_found(now, fx);
                 self.fail(now, error, fx);
             }
         }
     }
 
-    pub(super) fn coordinator_not_found(&mut self, now: Time) {
+    pub(super) fn coordinator_not_found(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
         if self.membership.coordinator().is_none() {
             let retry_at = now.plus_ms(self.config.common.retry_backoff.after(0, &mut self.random));
             self.membership.coordinator = Coordinator::Unknown { retry_at };
+            self.fail_waiting_commits(now, fx);
         }
     }
 

@@ -59,6 +59,11 @@ impl Fetcher {
         self.buffer.iter().filter(|fetched| fetched.tp == *tp).map(Fetched::remaining).sum()
     }
 
+    /// Drops what was fetched of other partitions (`clearBufferedDataForUnassignedPartitions`).
+    pub(super) fn retain(&mut self, wanted: impl Fn(&TopicPartition) -> bool) {
+        self.buffer.retain(|fetched| wanted(&fetched.tp));
+    }
+
     /// The partitions of the session that may be lost.
     pub(super) fn fetch_lost(&mut self, broker: BrokerId) -> Vec<TopicPartition> {
         self.in_flight.remove(&broker);
@@ -243,11 +248,24 @@ impl Consumer {
     }
 
     /// Takes up to max.poll.records from the buffer and moves positions over them (R-CONS-5). Answers for partitions
-    /// without a valid position are dropped, whatever they say: another leader is being asked (R-CONS-32).
+    /// without a valid position are dropped, whatever they say: another leader is being asked (R-CONS-32). Those for
+    /// paused partitions go to the end of the buffer, for when they are resumed (R-CONS-8).
     ///
     /// Errors: what poll() would throw, unless it has records to return first.
     pub(super) fn collect(
         &mut self,
+        now: Time,
+        fx: &mut Effects<ConsumerTimer>,
+    ) -> Result<Collected, ErrorCode> {
+        let mut paused = VecDeque::new();
+        let collected = self.collect_but(&mut paused, now, fx);
+        self.fetcher.buffer.append(&mut paused);
+        collected
+    }
+
+    fn collect_but(
+        &mut self,
+        paused: &mut VecDeque<Fetched>,
         now: Time,
         fx: &mut Effects<ConsumerTimer>,
     ) -> Result<Collected, ErrorCode> {
@@ -275,6 +293,10 @@ impl Consumer {
             }
             self.take_log_ends(&tp);
             self.take_preferred(now, &tp, fx);
+            if self.subscription.is_paused(&tp) {
+                paused.extend(self.fetcher.buffer.pop_front());
+                continue;
+            }
             let Some(fetched) = self.fetcher.buffer.front_mut() else { break };
             let position = self.subscription.position(&tp);
             let current = position.is_some_and(|position| position.offset == fetched.next_offset());

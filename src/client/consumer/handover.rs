@@ -46,6 +46,8 @@ impl Consumer {
                         self.give_up_all(RevokeReason::Lost, fx);
                     } else if self.protocol() == RebalanceProtocol::Eager {
                         self.give_up_all(RevokeReason::Rebalance, fx);
+                    } else {
+                        self.give_up_unsubscribed(fx);
                     }
                     self.stop_leading();
                     self.membership.prepare = JoinPrepare::Done;
@@ -67,11 +69,22 @@ impl Consumer {
         }
     }
 
+    /// A cooperative member keeps what it still subscribes to.
+    fn give_up_unsubscribed(&mut self, fx: &mut Effects<ConsumerTimer>) {
+        let owned = self.subscription.partitions().into_iter();
+        let (kept, revoked): (Vec<_>, Vec<_>) =
+            owned.partition(|tp| self.subscription.is_subscribed(&tp.topic));
+        if !revoked.is_empty() {
+            self.tell_revoked(revoked, RevokeReason::Unsubscribed, fx);
+            self.subscription.assign(&kept);
+        }
+    }
+
     /// It watches its own topics only from now on.
     fn stop_leading(&mut self) {
         self.membership.is_leader = false;
         self.membership.group_topics.clear();
-        self.metadata.want(self.spec.topics.iter().cloned().collect());
+        self.want_metadata();
     }
 
     /// Takes over the assignment (R-GRP-30); one that names a topic that is not subscribed to is given back (R-GRP-33).
@@ -84,7 +97,7 @@ impl Consumer {
         if !self.membership.is_leader {
             self.membership.planned_for = None;
         }
-        if assignment.iter().any(|tp| !self.spec.topics.contains(&tp.topic)) {
+        if assignment.iter().any(|tp| !self.subscription.is_subscribed(&tp.topic)) {
             return self.membership.request_rejoin(RejoinReason::AssignmentMismatch);
         }
         let assigned: BTreeSet<TopicPartition> = assignment.iter().cloned().collect();

@@ -6,6 +6,7 @@
 use kafka_protocol::messages::leave_group_request::MemberIdentity;
 use kafka_protocol::messages::{HeartbeatRequest, HeartbeatResponse, LeaveGroupRequest};
 
+use super::closing::GroupMembership;
 use super::membership::{Coordinator, Identity, MemberState};
 use super::reason::{LeaveReason, RejoinReason};
 use super::requests::Call;
@@ -25,7 +26,7 @@ impl Consumer {
         if heartbeat.session_until <= now {
             self.mark_coordinator_unknown(now, ErrorCode::RequestTimedOut, fx);
         } else if heartbeat.poll_until <= now && !self.is_polling() {
-            self.leave(now, LeaveReason::PollTooLate, fx);
+            self.leave(now, LeaveReason::PollTooLate, GroupMembership::Default, fx);
         } else if heartbeat.due_at <= now {
             self.send_heartbeat(now, fx);
         }
@@ -113,17 +114,28 @@ impl Consumer {
         heartbeat.poll_until = now.plus_ms(self.config.max_poll_interval_ms.into());
     }
 
-    /// Says goodbye to the coordinator if it knows this member and the member is no static one, and forgets the membership
-    /// (R-CONS-25, R-CONS-27). Says whether an answer will come.
-    pub(super) fn leave(&mut self, now: Time, reason: LeaveReason, fx: &mut Effects<ConsumerTimer>) -> bool {
+    /// Says goodbye to the coordinator if it knows this member, a static one only if it is to leave for good, and forgets
+    /// the membership (R-CONS-25, R-CONS-27). Says whether an answer will come.
+    pub(super) fn leave(
+        &mut self,
+        now: Time,
+        reason: LeaveReason,
+        operation: GroupMembership,
+        fx: &mut Effects<ConsumerTimer>,
+    ) -> bool {
         if self.config.is_modern {
-            return self.say_goodbye(now, reason, fx);
+            return self.say_goodbye(now, reason, operation, fx);
         }
+        let leaves = match operation {
+            GroupMembership::Default => self.config.group_instance_id.is_none(),
+            GroupMembership::Leave => true,
+            GroupMembership::Remain => false,
+        };
         let membership = &self.membership;
         let says_so = membership.coordinator().is_some()
             && membership.state != MemberState::Unjoined
             && !membership.identity.member.is_unknown()
-            && self.config.group_instance_id.is_none();
+            && leaves;
         if says_so {
             let member = MemberIdentity::default()
                 .with_member_id(membership.identity.member.to_wire())

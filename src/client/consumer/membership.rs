@@ -133,6 +133,8 @@ pub struct Membership {
     pub rejoin_reason: RejoinReason,
     pub join: Join,
     pub prepare: JoinPrepare,
+    /// The topics that the last JoinGroup subscribed to.
+    pub joined_with: Option<BTreeSet<Topic>>,
     pub is_leader: bool,
     /// Topics that the leader watches for the whole group.
     pub group_topics: BTreeSet<Topic>,
@@ -157,6 +159,7 @@ impl Membership {
             rejoin_reason: RejoinReason::None,
             join: Join::IDLE,
             prepare: JoinPrepare::Needed,
+            joined_with: None,
             is_leader: false,
             group_topics: BTreeSet::new(),
             planned_for: None,

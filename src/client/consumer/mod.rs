@@ -1,5 +1,5 @@
-//! A consumer: Kafka's Java consumer in subscribe mode, embedded in a small program. It is a member by the classic protocol,
-//! or with group.protocol=consumer by the newer one (`modern`); all else is the same for both.
+//! A consumer: Kafka's Java consumer, embedded in a small program. It is a member by the classic protocol, or with
+//! group.protocol=consumer by the newer one (`modern`), or with assign() none at all; all else is the same.
 //!
 //! Two threads, as in Kafka: the application's runs the program's lines, and what poll() does it does only there; the
 //! background thread sends heartbeats. Answers are taken in when they arrive, as both threads poll the network.
@@ -8,6 +8,8 @@
 //! poll(), commitSync() and close().
 
 mod answers;
+mod ask;
+mod choice;
 mod closing;
 mod commits;
 pub mod config;
@@ -34,8 +36,12 @@ mod validation;
 mod tests;
 mod view;
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
+pub use ask::{Ask, AskError, SeekTo};
+pub use choice::Choice;
+pub use closing::{CloseOptions, GroupMembership};
 pub use commits::{Commits, SyncCommit, SyncStep};
 pub use config::ConsumerConfig;
 pub use fetcher::Fetcher;
@@ -108,7 +114,9 @@ pub struct Consumer {
     /// What the next poll() throws as a log was cut.
     validation_error: Option<ErrorCode>,
     /// close() is called instead of the next poll().
-    close_requested: bool,
+    close_requested: Option<CloseOptions>,
+    /// What else is to be called before the next poll().
+    asks: VecDeque<Ask>,
     metadata_due: Option<Time>,
     /// The times that the two threads' timers are set to.
     armed: (Option<Time>, Option<Time>),
@@ -129,7 +137,9 @@ impl Consumer {
             NetworkClient::new(spec.name.clone(), config.common.network(i32::MAX), stream("network"));
         let mut metadata =
             Metadata::new(bootstrap, config.common, config.allow_auto_create_topics, stream("metadata"));
-        metadata.want(spec.topics.iter().cloned().collect());
+        metadata.want(spec.choice.topics().into_iter().collect());
+        let mut subscription = SubscriptionState::default();
+        subscription.choose(spec.choice.clone());
         let modern = config.is_modern.then(|| Member::new(member_id(&mut stream("member"))));
         Ok(Consumer {
             program: Program::new(&spec.program),
@@ -139,13 +149,14 @@ impl Consumer {
             requests: Requests::new(network),
             metadata,
             membership: Membership::new(modern),
-            subscription: SubscriptionState::default(),
+            subscription,
             commits: Commits::new(),
             committed_lookup: CommittedLookup::new(),
             fetcher: Fetcher::default(),
             validated_version: 0,
             validation_error: None,
-            close_requested: false,
+            close_requested: None,
+            asks: VecDeque::new(),
             metadata_due: None,
             armed: (None, None),
         })
@@ -156,7 +167,7 @@ impl Consumer {
             Input::Start => {
                 self.commits.restart_interval(now, &self.config);
                 self.membership.heartbeat.poll_until = now.plus_ms(self.config.max_poll_interval_ms.into());
-                self.start_line(now);
+                self.start_line(now, fx);
             }
             _ if self.program.activity == Activity::Stopped => return,
             Input::Timer(ConsumerTimer::Application) => self.armed.0 = None,
@@ -181,13 +192,13 @@ impl Consumer {
     /// Goes on with the current line; true if the thread is in another line or phase now.
     fn run_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) -> bool {
         match self.program.activity {
-            Activity::Stopped => false,
+            Activity::Stopped | Activity::Idle => false,
             Activity::Polling { until, .. } => match self.poll(now, until, fx) {
                 Some(records) => {
                     self.membership.heartbeat.poll_until =
                         now.plus_ms(self.config.max_poll_interval_ms.into());
                     self.program.take_batch(records);
-                    self.finish_line(now)
+                    self.finish_line(now, fx)
                 }
                 None => !self.is_polling(),
             },
@@ -196,30 +207,54 @@ impl Consumer {
                     let client = self.spec.name.clone();
                     fx.event(Event::Processed { client, tp: done.tp, offset: done.offset });
                 }
-                self.program.is_batch_done() && self.finish_line(now)
+                self.program.is_batch_done() && self.finish_line(now, fx)
             }
-            Activity::Committing { .. } => self.sync_commit_is_over(now, fx) && self.finish_line(now),
+            Activity::Committing { .. } => self.sync_commit_is_over(now, fx) && self.leave_commit(now, fx),
+            Activity::CommittingAsync => self.finish_line(now, fx),
             Activity::Closing { until, step } => self.run_close(now, until, step, fx),
         }
     }
 
-    fn finish_line(&mut self, now: Time) -> bool {
+    fn finish_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) -> bool {
         self.program.next_line();
-        self.start_line(now);
+        self.start_line(now, fx);
         true
     }
 
-    fn start_line(&mut self, now: Time) {
+    /// commitSync() has returned, to the next line or, if it was asked for, to the poll() before which it was called.
+    fn leave_commit(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) -> bool {
+        if self.program.line() == Line::Commit {
+            self.program.next_line();
+        }
+        self.start_line(now, fx);
+        true
+    }
+
+    fn start_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
         match self.program.line() {
-            Line::Poll { .. } if self.close_requested => self.begin_close(now),
-            Line::Poll { timeout_ms } => {
-                self.program.activity = Activity::Polling { since: now, until: now.plus_ms(timeout_ms) };
-            }
+            Line::Poll { timeout_ms } => self.start_poll(now, timeout_ms, fx),
             Line::Process { us_per_record } => self.program.start_processing(now, us_per_record),
             Line::Commit => {
-                self.begin_sync_commit(now, self.config.default_api_timeout_ms, false);
+                self.begin_sync_commit(now, self.config.default_api_timeout_ms, false, None);
                 self.program.activity = Activity::Committing { since: now };
             }
+            Line::CommitAsync => {
+                self.commit_async(now, None, fx);
+                self.program.activity = Activity::CommittingAsync;
+            }
+        }
+    }
+
+    /// Before it polls, the application does what it was asked for.
+    fn start_poll(&mut self, now: Time, timeout_ms: i64, fx: &mut Effects<ConsumerTimer>) {
+        self.do_what_is_asked(now, fx);
+        if self.program.activity != Activity::Idle {
+            return;
+        }
+        if let Some(options) = self.close_requested {
+            self.begin_close(now, options);
+        } else if self.subscription.choice().is_some() {
+            self.program.activity = Activity::Polling { since: now, until: now.plus_ms(timeout_ms) };
         }
     }
 
@@ -259,7 +294,7 @@ impl Consumer {
     fn fail(&mut self, now: Time, error: ErrorCode, fx: &mut Effects<ConsumerTimer>) {
         if !matches!(self.program.activity, Activity::Stopped | Activity::Closing { .. }) {
             fx.event(Event::ClientFailed { client: self.spec.name.clone(), error });
-            self.begin_close(now);
+            self.begin_close(now, CloseOptions::default());
         }
     }
 }

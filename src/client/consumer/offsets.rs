@@ -64,14 +64,27 @@ impl Consumer {
             return Progress::Blocked;
         }
         let initializing = self.subscription.initializing();
-        if initializing.is_empty() {
-            self.send_resets(now, fx);
-            return Progress::Ready;
+        if !self.spec.has_group() {
+            // Nothing is committed without a group.
+            initializing.iter().for_each(|tp| self.reset_initial(now, tp, fx));
+        } else if !initializing.is_empty() {
+            self.look_up_committed(now, &initializing, fx);
+            return Progress::Blocked;
         }
-        if !self.committed_lookup.in_flight && self.committed_lookup.retry_at <= now {
-            self.send_offset_fetch(now, &initializing, fx);
+        self.send_resets(now, fx);
+        Progress::Ready
+    }
+
+    fn look_up_committed(
+        &mut self,
+        now: Time,
+        initializing: &[TopicPartition],
+        fx: &mut Effects<ConsumerTimer>,
+    ) {
+        let is_known = self.membership.coordinator().is_some();
+        if is_known && !self.committed_lookup.in_flight && self.committed_lookup.retry_at <= now {
+            self.send_offset_fetch(now, initializing, fx);
         }
-        Progress::Blocked
     }
 
     fn send_offset_fetch(
@@ -170,7 +183,14 @@ impl Consumer {
             self.subscription.edit(tp, |owned| owned.committed = Some(offset));
             self.metadata.saw_leader_epoch(tp, epoch);
             self.set_position(tp, Position { offset, epoch }, PositionSource::Committed, fx);
-        } else if let Some(strategy) = self.config.auto_offset_reset {
+        } else {
+            self.reset_initial(now, tp, fx);
+        }
+    }
+
+    /// There is no committed offset.
+    fn reset_initial(&mut self, now: Time, tp: &TopicPartition, fx: &mut Effects<ConsumerTimer>) {
+        if let Some(strategy) = self.config.auto_offset_reset {
             self.subscription.reset(tp, strategy);
         } else {
             // NoOffsetForPartitionException, which has no error code of its own.
@@ -178,7 +198,7 @@ impl Consumer {
         }
     }
 
-    fn set_position(
+    pub(super) fn set_position(
         &mut self,
         tp: &TopicPartition,
         position: Position,

@@ -43,6 +43,10 @@ pub struct Owned {
     pub known_replica: Option<BrokerId>,
     /// It is about to be given up: nothing more is returned or fetched.
     pub pending_revocation: bool,
+    /// pause(): it stays where it is, and nothing is returned or fetched (R-CONS-8).
+    pub paused: bool,
+    /// Its topic is not subscribed to any more: until it is given up, nothing is returned or fetched.
+    pub unsubscribed: bool,
     /// As this consumer last read or confirmed it.
     pub committed: Option<Offset>,
     /// As the last fetch answer said.
@@ -59,6 +63,8 @@ impl Owned {
         preferred: None,
         known_replica: None,
         pending_revocation: false,
+        paused: false,
+        unsubscribed: false,
         committed: None,
         high_watermark: None,
         log_start_offset: None,
@@ -85,15 +91,20 @@ impl Owned {
         }
     }
 
+    /// Whether its records are to be fetched and returned.
+    fn is_wanted(&self) -> bool {
+        !self.pending_revocation && !self.paused && !self.unsubscribed
+    }
+
     pub(super) fn listing(&self) -> Listing {
         let valid = self.valid_position().is_some();
-        let fetchable = (valid && !self.pending_revocation).then_some((self.source(), self.place));
+        let fetchable = (valid && self.is_wanted()).then_some((self.source(), self.place));
         Listing { unsettled: !valid, preferred: self.preferred, fetchable }
     }
 
     /// What a fetch asks for: of whom, from where, and of a leader in which epoch.
     pub(super) fn asked(&self) -> (Option<BrokerId>, Option<Offset>, Option<LeaderEpoch>) {
-        let position = self.valid_position().filter(|_| !self.pending_revocation);
+        let position = self.valid_position().filter(|_| self.is_wanted());
         (self.source(), position.map(|position| position.offset), self.leader.map(|(_, epoch)| epoch))
     }
 

@@ -78,8 +78,7 @@ impl Consumer {
         self.membership.is_leader = true;
         self.membership.group_topics =
             members.iter().flat_map(|member| member.topics.iter().cloned()).collect();
-        let own = self.spec.topics.iter().cloned();
-        self.metadata.want(self.membership.group_topics.iter().cloned().chain(own).collect());
+        self.want_metadata();
         let members = (!answer.skip_assignment).then(|| members.into());
         self.membership.join = Join::AwaitingMetadata { since: now, members };
         self.plan_if_metadata_is_there(now, fx);

@@ -20,6 +20,8 @@ pub enum Line {
     Process { us_per_record: i64 },
     /// commitSync() of the current positions.
     Commit,
+    /// commitAsync() of the current positions.
+    CommitAsync,
 }
 
 const DEFAULT_POLL_TIMEOUT_MS: i64 = 100;
@@ -27,7 +29,7 @@ const DEFAULT_POLL_TIMEOUT_MS: i64 = 100;
 /// A program that cannot be run; lines count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
-    #[error("line {line}: {text:?} is none of: poll, poll 250ms, process 20ms, commit")]
+    #[error("line {line}: {text:?} is none of: poll, poll 250ms, process 20ms, commit, commit async")]
     UnknownLine { line: i32, text: String },
     #[error("line {line}: {text:?} is no duration such as 20ms, 500us or 2s")]
     Duration { line: i32, text: String },
@@ -59,6 +61,7 @@ impl Line {
             },
             ["process", time] => Ok(Line::Process { us_per_record: duration_us(line, time)? }),
             ["commit"] => Ok(Line::Commit),
+            ["commit", "async"] => Ok(Line::CommitAsync),
             _ => Err(ProgramError::UnknownLine { line, text: text.to_owned() }),
         }
     }
@@ -74,6 +77,7 @@ impl fmt::Display for Line {
             }
             Line::Process { us_per_record } => write!(f, "process {us_per_record}us"),
             Line::Commit => f.write_str("commit"),
+            Line::CommitAsync => f.write_str("commit async"),
         }
     }
 }
@@ -94,12 +98,16 @@ pub struct Returned {
 pub enum Activity {
     /// The process has not started, or the program is over.
     Stopped,
+    /// Subscribed to nothing: poll() would throw, and the application waits until somebody has it choose.
+    Idle,
     /// Inside poll().
     Polling { since: Time, until: Time },
     /// Working on [`Program::record_in_hand`].
     Processing { until: Time },
     /// Inside commitSync().
     Committing { since: Time },
+    /// Inside commitAsync(), which returns at once.
+    CommittingAsync,
     /// Inside close(), which gives up at `until`.
     Closing { until: Time, step: CloseStep },
 }
@@ -227,6 +235,7 @@ mod tests {
         check("process 500us", Line::Process { us_per_record: 500 }, "process 500us");
         check("process 0ms", Line::Process { us_per_record: 0 }, "process 0ms");
         check("commit", Line::Commit, "commit");
+        check("commit  async", Line::CommitAsync, "commit async");
     }
 
     fn check_refused(lines: &[&str], message: &str) {
@@ -235,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_wrong_program_is_refused_with_the_line() {
-        let forms = "is none of: poll, poll 250ms, process 20ms, commit";
+        let forms = "is none of: poll, poll 250ms, process 20ms, commit, commit async";
         check_refused(&["poll", "sleep 1s"], &format!("line 2: \"sleep 1s\" {forms}"));
         check_refused(&["poll", "process"], &format!("line 2: \"process\" {forms}"));
         check_refused(&["poll soon"], "line 1: \"soon\" is no duration such as 20ms, 500us or 2s");

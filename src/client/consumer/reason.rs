@@ -29,6 +29,8 @@ pub enum RejoinReason {
     CommitMetRebalance,
     /// The leader's plan is out of date (R-GRP-34).
     MetadataChanged,
+    /// The application has subscribed to something else.
+    SubscriptionChanged,
     /// R-GRP-33.
     AssignmentMismatch,
     /// What a cooperative member has given up may be given to others now (R-GRP-30).
@@ -69,6 +71,7 @@ impl fmt::Display for RejoinReason {
                 f.write_str("offset commit failed since group is already rebalancing")
             }
             RejoinReason::MetadataChanged => f.write_str("cached metadata has changed"),
+            RejoinReason::SubscriptionChanged => f.write_str("subscription has changed"),
             RejoinReason::AssignmentMismatch => {
                 f.write_str("received assignment does not match the current subscription")
             }
@@ -82,6 +85,7 @@ impl fmt::Display for RejoinReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeaveReason {
     Closing,
+    Unsubscribed,
     /// max.poll.interval.ms went by without a poll() (R-CONS-25).
     PollTooLate,
 }
@@ -90,6 +94,7 @@ impl LeaveReason {
     pub(super) fn to_wire(self) -> StrBytes {
         StrBytes::from_static_str(match self {
             LeaveReason::Closing => "the consumer is being closed",
+            LeaveReason::Unsubscribed => "the consumer unsubscribed from all topics",
             LeaveReason::PollTooLate => "consumer poll timeout has expired.",
         })
     }

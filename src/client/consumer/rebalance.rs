@@ -4,6 +4,8 @@
 //! **Invariant:** a member that joins says what it owns, to every assignor that it brings along, and does as the one that
 //! the coordinator chose has planned.
 
+use std::collections::BTreeSet;
+
 use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
 use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use kafka_protocol::messages::{JoinGroupRequest, JoinGroupResponse, SyncGroupRequest, SyncGroupResponse};
@@ -19,7 +21,7 @@ use crate::kafka::group::assignor::ClientAssignor;
 use crate::kafka::group::consumer_protocol::{self, ConsumerSubscription, assigned_partitions};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
-use crate::kafka::types::{Generation, MemberId};
+use crate::kafka::types::{Generation, MemberId, Topic};
 
 const PROTOCOL_TYPE: &str = "consumer";
 
@@ -33,6 +35,7 @@ enum Retry {
 impl Consumer {
     /// The group's share of a poll(): find the coordinator, join if needed, commit if that is due.
     pub(super) fn poll_group(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) -> Progress {
+        self.call_back(fx);
         if self.config.is_modern {
             return self.poll_member(now, fx);
         }
@@ -40,7 +43,12 @@ impl Consumer {
             self.fail(now, error, fx);
             return Progress::Blocked;
         }
+        if !self.subscription.is_in_group() {
+            self.commit_if_interval_is_over(now, fx);
+            return Progress::Ready;
+        }
         self.rejoin_if_the_plan_is_outdated();
+        self.rejoin_if_the_subscription_changed();
         if self.membership.coordinator().is_none() {
             return Progress::Blocked;
         }
@@ -49,6 +57,16 @@ impl Consumer {
         }
         self.commit_if_interval_is_over(now, fx);
         Progress::Ready
+    }
+
+    /// The group is to hear what the application subscribes to now.
+    fn rejoin_if_the_subscription_changed(&mut self) {
+        let membership = &self.membership;
+        let Some(joined_with) = &membership.joined_with else { return };
+        let topics: BTreeSet<Topic> = self.subscription.topics().into_iter().collect();
+        if !membership.rejoin_needed && topics != *joined_with {
+            self.membership.request_rejoin(RejoinReason::SubscriptionChanged);
+        }
     }
 
     /// Brings the join as far as it goes; true once the member is joined and owns its partitions.
@@ -73,6 +91,7 @@ impl Consumer {
                             self.membership.reset(true, found);
                         }
                     }
+                    self.rejoin_if_the_subscription_changed();
                     if !self.membership.rejoin_needed {
                         return true;
                     }
@@ -94,6 +113,7 @@ impl Consumer {
             .with_protocol_type(StrBytes::from_static_str(PROTOCOL_TYPE))
             .with_protocols(protocols.collect())
             .with_reason(Some(self.membership.rejoin_reason.to_wire()));
+        self.membership.joined_with = Some(self.subscription.topics().into_iter().collect());
         self.membership.state = MemberState::PreparingRebalance;
         self.membership.join = Join::Joining { since: now };
         fx.event(Event::JoinSent {
@@ -111,7 +131,7 @@ impl Consumer {
         let last = self.membership.last_assignments.get(&assignor);
         let generation = last.map_or(Generation::NONE, |last| last.generation);
         let subscription = ConsumerSubscription {
-            topics: self.spec.topics.clone(),
+            topics: self.subscription.topics(),
             user_data: assignor.user_data(last.map(|last| &*last.partitions), generation),
             owned: self.subscription.partitions(),
             generation: self.membership.identity.generation,

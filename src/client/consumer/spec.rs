@@ -4,19 +4,21 @@
 
 use std::collections::BTreeMap;
 
+use super::choice::Choice;
 use super::config::ConsumerConfig;
 use super::program::{Line, ProgramError};
 use crate::client::config::ConfigError;
-use crate::kafka::types::{ClientName, GroupId, Topic};
+use crate::kafka::types::{ClientName, GroupId};
 
 /// A consumer as a scenario describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerSpec {
     /// Its client.id too.
     pub name: ClientName,
+    /// Its group.id; empty for none, which only [`Choice::Partitions`] allows.
     pub group: GroupId,
-    /// What it subscribes to.
-    pub topics: Vec<Topic>,
+    /// What it reads at first.
+    pub choice: Choice,
     pub program: Vec<Line>,
     /// Under Kafka's names.
     pub config: BTreeMap<String, String>,
@@ -29,6 +31,8 @@ pub enum SpecError {
     NoGroup,
     #[error("a consumer needs a topic to subscribe to")]
     NoTopic,
+    #[error("a consumer that is given partitions needs at least one")]
+    NoPartition,
     #[error(transparent)]
     Program(#[from] ProgramError),
     #[error(transparent)]
@@ -38,15 +42,22 @@ pub enum SpecError {
 impl ConsumerSpec {
     /// Reads the configs and refuses what cannot run.
     pub fn check(&self) -> Result<ConsumerConfig, SpecError> {
-        if self.group.as_str().is_empty() {
+        if self.choice.is_in_group() && !self.has_group() {
             return Err(SpecError::NoGroup);
         }
-        if self.topics.is_empty() {
-            return Err(SpecError::NoTopic);
+        match &self.choice {
+            Choice::Topics(topics) if topics.is_empty() => return Err(SpecError::NoTopic),
+            Choice::Partitions(partitions) if partitions.is_empty() => return Err(SpecError::NoPartition),
+            Choice::Topics(_) | Choice::Partitions(_) => {}
         }
         if !self.program.iter().any(|line| matches!(line, Line::Poll { .. })) {
             return Err(ProgramError::NoPoll.into());
         }
-        Ok(ConsumerConfig::read(&self.config)?)
+        let config = ConsumerConfig::read(&self.config)?;
+        Ok(if self.has_group() { config } else { config.without_group(&self.config)? })
+    }
+
+    pub fn has_group(&self) -> bool {
+        !self.group.as_str().is_empty()
     }
 }

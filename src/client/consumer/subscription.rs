@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::choice::Choice;
 use super::config::OffsetReset;
 use super::owned::{FetchState, Listing, Owned, Position};
 use crate::kafka::partition_map::PartitionMap;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, LeaderEpoch, TopicPartition};
+use crate::kafka::types::{BrokerId, LeaderEpoch, Topic, TopicPartition};
 
 /// A position of which a leader is asked whether its log holds what is before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +76,7 @@ impl Index {
 
 #[derive(Clone, Debug, Default)]
 pub struct SubscriptionState {
+    choice: Option<Choice>,
     owned: PartitionMap<TopicPartition, Owned>,
     index: Index,
     next_place: u64,
@@ -88,12 +90,62 @@ impl SubscriptionState {
         let before = std::mem::take(self);
         let kept = |tp: &TopicPartition| before.owned.get(tp).copied().unwrap_or(Owned::NEW);
         self.owned = partitions.iter().map(|tp| (tp.clone(), kept(tp))).collect();
+        self.choice = before.choice;
         for (place, (tp, owned)) in (0..).zip(self.owned.iter_mut()) {
             owned.place = place;
+            owned.unsubscribed = !is_read(self.choice.as_ref(), &tp.topic);
             self.index.list(tp, owned.listing());
         }
         self.next_place = self.owned.len() as u64;
         self.generation = before.generation + 1;
+    }
+
+    /// subscribe() or assign(). Says whether other partitions are owned than before.
+    pub(super) fn choose(&mut self, choice: Choice) -> bool {
+        let chosen = match &choice {
+            Choice::Partitions(partitions) => Some(partitions.iter().cloned().collect::<BTreeSet<_>>()),
+            Choice::Topics(_) => None,
+        };
+        self.choice = Some(choice);
+        match chosen {
+            Some(chosen) if !self.owned.keys().eq(&chosen) => {
+                self.assign(&chosen.into_iter().collect::<Vec<_>>());
+                true
+            }
+            Some(_) => false,
+            None => {
+                for tp in self.partitions() {
+                    let unsubscribed = !is_read(self.choice.as_ref(), &tp.topic);
+                    self.edit(&tp, |owned| owned.unsubscribed = unsubscribed);
+                }
+                false
+            }
+        }
+    }
+
+    pub(super) fn unsubscribe(&mut self) {
+        self.choice = None;
+        self.assign(&[]);
+    }
+
+    /// What the application wants to read; `None` after unsubscribe().
+    pub fn choice(&self) -> Option<&Choice> {
+        self.choice.as_ref()
+    }
+
+    /// Whether the group gives it its partitions (`hasAutoAssignedPartitions`).
+    pub fn is_in_group(&self) -> bool {
+        self.choice.as_ref().is_some_and(Choice::is_in_group)
+    }
+
+    /// The topics that it tells its group; none if it is in no group.
+    pub fn topics(&self) -> Vec<Topic> {
+        self.choice.as_ref().filter(|choice| choice.is_in_group()).map(Choice::topics).unwrap_or_default()
+    }
+
+    /// Whether the group may give it partitions of this topic.
+    pub(super) fn is_subscribed(&self, topic: &Topic) -> bool {
+        is_read(self.choice.as_ref(), topic)
     }
 
     pub fn owned(&self) -> &PartitionMap<TopicPartition, Owned> {
@@ -214,9 +266,11 @@ impl SubscriptionState {
         }
     }
 
-    /// Partitions whose committed offset is not known yet.
+    /// Partitions whose committed offset is not known yet, but for those that are about to be given up.
     pub(super) fn initializing(&self) -> Vec<TopicPartition> {
-        let initializing = self.unsettled().filter(|(_, owned)| owned.state == FetchState::Initializing);
+        let initializing = self
+            .unsettled()
+            .filter(|(_, owned)| owned.state == FetchState::Initializing && !owned.pending_revocation);
         initializing.map(|(tp, _)| tp.clone()).collect()
     }
 
@@ -259,6 +313,10 @@ impl SubscriptionState {
     /// Whether records of the partition may be returned and fetched.
     pub(super) fn is_fetchable(&self, tp: &TopicPartition) -> bool {
         self.owned.get(tp).is_some_and(|owned| owned.listing().fetchable.is_some())
+    }
+
+    pub(super) fn is_paused(&self, tp: &TopicPartition) -> bool {
+        self.owned.get(tp).is_some_and(|owned| owned.paused)
     }
 
     /// Brokers from which something may be fetched.
@@ -308,5 +366,13 @@ impl SubscriptionState {
     pub(super) fn all_consumed(&self) -> Vec<(TopicPartition, Position)> {
         let positions = self.owned.iter();
         positions.filter_map(|(tp, owned)| Some((tp.clone(), owned.valid_position()?))).collect()
+    }
+}
+
+fn is_read(choice: Option<&Choice>, topic: &Topic) -> bool {
+    match choice {
+        Some(Choice::Topics(topics)) => topics.contains(topic),
+        Some(Choice::Partitions(partitions)) => partitions.iter().any(|tp| tp.topic == *topic),
+        None => false,
     }
 }

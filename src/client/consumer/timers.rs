@@ -26,7 +26,7 @@ impl Consumer {
     pub(super) fn application_due(&self, now: Time) -> Option<Time> {
         let mut due: Vec<Time> = self.metadata_due.into_iter().collect();
         match self.program.activity {
-            Activity::Stopped => {}
+            Activity::Stopped | Activity::Idle | Activity::CommittingAsync => {}
             Activity::Processing { until } => due.push(until),
             Activity::Polling { until, .. } => {
                 due.push(until);

@@ -21,6 +21,8 @@ use crate::kafka::types::BrokerId;
 pub enum Waiting {
     /// It is not started, works on a record, or is over.
     Nothing,
+    /// Somebody to have it subscribe or assign.
+    Choice,
     /// To ask a broker who coordinates the group.
     ToFindCoordinator { retry_at: Time },
     /// FindCoordinator.
@@ -92,15 +94,17 @@ impl Consumer {
 
     /// Whether close() was asked for and waits for the program to come to its next poll.
     pub fn is_close_requested(&self) -> bool {
-        self.close_requested
+        self.close_requested.is_some()
     }
 
     /// What the application's thread waits for.
     pub fn waiting(&self) -> Waiting {
         match self.program.activity {
-            Activity::Stopped | Activity::Processing { .. } => Waiting::Nothing,
+            Activity::Stopped | Activity::Processing { .. } | Activity::CommittingAsync => Waiting::Nothing,
+            Activity::Idle => Waiting::Choice,
             Activity::Closing { step: CloseStep::Leaving | CloseStep::Left, .. } => Waiting::LeaveAnswer,
             Activity::Closing { step: CloseStep::EndingSessions { .. }, .. } => Waiting::FetchSessionEnd,
+            Activity::Polling { .. } if !self.subscription.is_in_group() => self.assigned_poll_waits_for(),
             Activity::Polling { .. } => {
                 self.waiting_for_coordinator().unwrap_or_else(|| self.poll_waits_for())
             }
@@ -149,6 +153,17 @@ impl Consumer {
             }
             Join::Idle { .. } | Join::Synced { .. } => {}
         }
+        self.positions_wait_for()
+    }
+
+    /// With assign() only committed offsets need a coordinator.
+    fn assigned_poll_waits_for(&self) -> Waiting {
+        let needs_coordinator = self.spec.has_group() && !self.subscription.initializing().is_empty();
+        let coordinator = self.waiting_for_coordinator().filter(|_| needs_coordinator);
+        coordinator.unwrap_or_else(|| self.positions_wait_for())
+    }
+
+    fn positions_wait_for(&self) -> Waiting {
         let states: Vec<FetchState> = self.subscription.owned().values().map(|owned| owned.state).collect();
         if states.contains(&FetchState::Initializing) {
             let lookup = &self.committed_lookup;

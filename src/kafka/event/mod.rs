@@ -22,8 +22,8 @@ use super::types::{
 
 pub use group::GroupEvent;
 pub use reason::{
-    Act, ChangeReason, ConsumerGroupState, GroupState, LogStartReason, MemberRemoval, PositionSource,
-    RebalanceReason, RevokeReason, TruncationReason,
+    Act, ChangeReason, CommitOutcome, ConsumerGroupState, GroupState, LogStartReason, MemberRemoval,
+    PositionSource, RebalanceReason, RevokeReason, TruncationReason,
 };
 pub use told::{
     DescribedGroup, DescribedMember, GroupPosition, GroupsTold, ListedGroup, OffsetReset, ResetNote,
@@ -467,6 +467,29 @@ pub enum Event {
     CommitFailed {
         client: ClientName,
         error: ErrorCode,
+    },
+    /// The callback of a commitAsync() ran.
+    CommitCalledBack {
+        client: ClientName,
+        outcome: CommitOutcome,
+    },
+    /// subscribe(), assign() or, with nothing to read, unsubscribe() while the program runs.
+    SubscriptionChanged {
+        client: ClientName,
+        to: Option<Rc<str>>,
+    },
+    PartitionsPaused {
+        client: ClientName,
+        partitions: Vec<TopicPartition>,
+    },
+    PartitionsResumed {
+        client: ClientName,
+        partitions: Vec<TopicPartition>,
+    },
+    /// A call that was asked for could not be done when its turn came: the client threw this.
+    CallRefused {
+        client: ClientName,
+        reason: String,
     },
     /// An error that ends the client's program.
     ClientFailed {

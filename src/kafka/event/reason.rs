@@ -1,5 +1,6 @@
 //! Why something happened: the reasons and states that events name.
 
+use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{LeaderEpoch, Offset};
 
 /// Why a partition's leader or in-sync set was changed by the controller.
@@ -136,7 +137,18 @@ pub enum RevokeReason {
     Reconciled,
     /// onPartitionsLost: the member is no longer known (R-GRP-32).
     Lost,
+    /// onPartitionsRevoked: the application does not want to read them any more.
+    Unsubscribed,
     Closing,
+}
+
+/// What came of a commitAsync(), as its callback is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CommitOutcome {
+    Committed,
+    /// It could be tried again, which the client does not do (R-CONS-20).
+    Retriable,
+    Failed(ErrorCode),
 }
 
 /// Where a consumer's position came from.
@@ -147,6 +159,8 @@ pub enum PositionSource {
     Earliest,
     /// auto.offset.reset=latest: the high watermark.
     Latest,
+    /// seek().
+    Seek,
 }
 
 /// A fault or another act from outside the cluster.

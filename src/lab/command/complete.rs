@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::client::consumer::config::INSTANCE_ID;
-use crate::client::consumer::{ConsumerSpec, Line};
+use crate::client::consumer::{Choice, ConsumerSpec, Line};
 use crate::client::producer::workload::{KeyPattern, ProducerSpec, Rate, ValuePattern};
 use crate::kafka::types::{ClientName, GroupId, Topic};
 use crate::sim::{Command, Refusal};
@@ -44,9 +44,10 @@ pub struct ProducerDraft {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConsumerDraft {
     pub name: ClientName,
+    /// Empty for none.
     pub group: GroupId,
-    /// Empty: as the group's other members.
-    pub topics: Vec<Topic>,
+    /// `None`: as the group's other members.
+    pub choice: Option<Choice>,
     pub program: Option<Vec<Line>>,
     pub config: BTreeMap<String, String>,
 }
@@ -60,7 +61,7 @@ impl ProducerDraft {
 
 impl ConsumerDraft {
     pub fn new(name: ClientName, group: GroupId) -> ConsumerDraft {
-        ConsumerDraft { name, group, topics: Vec::new(), program: None, config: BTreeMap::new() }
+        ConsumerDraft { name, group, choice: None, program: None, config: BTreeMap::new() }
     }
 }
 
@@ -75,7 +76,7 @@ impl Written {
     }
 
     pub(super) fn consumer(draft: ConsumerDraft) -> Written {
-        let said_all = !draft.topics.is_empty() && draft.program.is_some();
+        let said_all = draft.choice.is_some() && draft.program.is_some();
         match Clients::default().consumer(&draft) {
             Ok(spec) if said_all => Written::Whole(Command::AddConsumer(spec)),
             _ => Written::Consumer(draft),
@@ -145,17 +146,21 @@ impl Clients {
     }
 
     /// What is open is as the group's newest member has it, but for who that is as a static member. The first member of a
-    /// group says at least its topics, unless there is only one.
+    /// group says at least its topics, unless there is only one; who is in no group says its partitions.
     fn consumer(&self, draft: &ConsumerDraft) -> Result<ConsumerSpec, Refusal> {
-        let like = self.consumers.iter().rev().find(|other| other.group == draft.group);
-        let topics = match (&draft.topics[..], like, &self.topics[..]) {
-            ([], Some(other), _) => other.topics.clone(),
-            ([], None, [only]) => vec![only.clone()],
-            ([], None, _) => {
+        let has_group = !draft.group.as_str().is_empty();
+        let like = self.consumers.iter().rev().find(|other| has_group && other.group == draft.group);
+        let choice = match (&draft.choice, like, &self.topics[..]) {
+            (Some(choice), _, _) => choice.clone(),
+            (None, Some(other), _) => other.choice.clone(),
+            (None, None, _) if !has_group => {
+                return Err(refusal(format!("{} is in no group; say its partitions", draft.name)));
+            }
+            (None, None, [only]) => Choice::Topics(vec![only.clone()]),
+            (None, None, _) => {
                 let reason = format!("group {} has no member to be like; say its topics", draft.group);
                 return Err(refusal(reason));
             }
-            (topics, _, _) => topics.to_vec(),
         };
         let mut config = like.map(|other| other.config.clone()).unwrap_or_default();
         config.remove(INSTANCE_ID);
@@ -163,7 +168,7 @@ impl Clients {
         Ok(ConsumerSpec {
             name: draft.name.clone(),
             group: draft.group.clone(),
-            topics,
+            choice,
             program: program.unwrap_or_else(default_program),
             config: merged(Some(&config), &draft.config),
         })

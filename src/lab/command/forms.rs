@@ -13,7 +13,7 @@ const fn form(example: &'static str, what: &'static str) -> Form {
 }
 
 /// All forms, in the order in which a person is shown them.
-pub const FORMS: [Form; 52] = [
+pub const FORMS: [Form; 66] = [
     form("kill broker 2", "ends a process at once and resets its connections"),
     form("stop broker 2", "lets it give its leaderships away before it ends"),
     form("stop controller 101", "lets it give its place to another one before it ends"),
@@ -39,9 +39,29 @@ pub const FORMS: [Form; 52] = [
         "add consumer consumer-c to billing topics orders program \"poll; process 20ms; commit\"",
         "starts a member of a group; what is left out is as the other members have it",
     ),
+    form(
+        "add consumer reader to audit partitions orders-0,orders-1 program poll",
+        "starts one that reads these partitions itself; without group instead of to audit it commits nothing",
+    ),
     form("pause checkout", "lets a producer send nothing more"),
     form("resume checkout", "lets it send again"),
+    form("subscribe consumer-c to orders,payments", "lets a consumer read these topics instead"),
+    form("unsubscribe consumer-c", "lets it leave its group and read nothing"),
+    form("assign consumer-c orders-0,orders-1", "lets it read these partitions, in no group"),
+    form("pause consumer-c orders-0", "lets it keep a partition and read nothing of it"),
+    form("resume consumer-c orders-0", "lets it read on"),
+    form(
+        "seek consumer-c orders-0 to 5",
+        "moves its position; what is committed stays until the next commit",
+    ),
+    form("seek consumer-c orders-0 to beginning", "moves it to where the log begins; also to end"),
+    form("commit consumer-c", "has it commit its positions and wait for the answer"),
+    form("commit consumer-c async", "has it commit without waiting, and without another try"),
+    form("commit consumer-c orders-0=7", "has it commit an offset of your choice; also async"),
     form("close consumer-c", "lets a client say goodbye and end"),
+    form("close consumer-c within 5s", "does so in at most this time"),
+    form("close consumer-c leaving group", "lets a static member leave its group for good, as others do"),
+    form("close consumer-c remaining in group", "lets it end without leaving its group"),
     form("crash consumer-c", "ends a client without a word"),
     form(
         "create topic audit partitions 3 replication-factor 3 min.insync.replicas=2",

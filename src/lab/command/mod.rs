@@ -7,6 +7,7 @@
 //! **Invariant:** [`parse`] of [`print`] is the command itself.
 
 mod complete;
+mod consumers;
 mod datetime;
 mod forms;
 mod groups;

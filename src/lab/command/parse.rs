@@ -2,16 +2,17 @@
 
 use super::CommandError;
 use super::complete::{ConsumerDraft, ProducerDraft, Written};
+use super::consumers;
 use super::forms::verbs;
 use super::groups;
 use super::tokens::tokens;
 use super::words::{Words, check_filled, duration_us, one_of};
 use crate::client::admin::GroupOperation;
-use crate::client::consumer::Line;
+use crate::client::consumer::{Choice, Line};
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic, TopicPartition};
-use crate::lab::words::suggestion;
+use crate::lab::words::{partition_of, suggestion};
 use crate::sim::{Command, Target};
 
 /// Reads one command.
@@ -56,9 +57,10 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
             "producer" => Written::producer(producer(&mut words)?),
             _ => Written::consumer(consumer(&mut words)?),
         },
-        "pause" => Command::Pause(client(&mut words)?).into(),
-        "resume" => Command::Resume(client(&mut words)?).into(),
-        "close" => Command::Close(client(&mut words)?).into(),
+        "pause" | "resume" | "close" | "subscribe" | "unsubscribe" | "assign" | "seek" | "commit" => {
+            let client = client(&mut words)?;
+            call(known, &mut words, client)?.into()
+        }
         "crash" => Command::Crash(client(&mut words)?).into(),
         "create" => create_topic(&mut words)?.into(),
         "delete" => match one_of(&mut words, &["topic", "records", "group", "offsets"])? {
@@ -84,6 +86,20 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
     };
     words.finish()?;
     Ok(written)
+}
+
+/// What a client is to do, after the verb and its name.
+fn call(verb: &str, words: &mut Words, client: ClientName) -> Result<Command, CommandError> {
+    match verb {
+        "pause" => consumers::pause(words, client),
+        "resume" => consumers::resume(words, client),
+        "subscribe" => consumers::subscribe(words, client),
+        "unsubscribe" => Ok(consumers::unsubscribe(client)),
+        "assign" => consumers::assign(words, client),
+        "seek" => consumers::seek(words, client),
+        "commit" => consumers::commit(words, client),
+        _ => consumers::close(words, client),
+    }
 }
 
 fn target(words: &mut Words) -> Result<Target, CommandError> {
@@ -191,17 +207,11 @@ fn cancel(words: &mut Words) -> Result<Command, CommandError> {
 }
 
 /// A topic and the number of one of its partitions: `orders-0`.
-fn partition(words: &mut Words) -> Result<TopicPartition, CommandError> {
+pub(super) fn partition(words: &mut Words) -> Result<TopicPartition, CommandError> {
     const WHAT: &str = "a partition such as orders-0";
     let token = words.plain(WHAT)?;
-    let split = token.text.rsplit_once('-');
-    let number = split.and_then(|(topic, number)| Some((topic, number.parse::<i32>().ok()?)));
-    match number {
-        Some((topic, number)) if number >= 0 && !topic.is_empty() => {
-            Ok(TopicPartition::new(&Topic::new(topic), number))
-        }
-        _ => Err(CommandError::new(token.column, format!("expected {WHAT}, not {:?}", token.text))),
-    }
+    let wrong = || CommandError::new(token.column, format!("expected {WHAT}, not {:?}", token.text));
+    partition_of(&token.text).ok_or_else(wrong)
 }
 
 fn describe(words: &mut Words) -> Result<Command, CommandError> {
@@ -331,14 +341,23 @@ fn producer(words: &mut Words) -> Result<ProducerDraft, CommandError> {
 
 fn consumer(words: &mut Words) -> Result<ConsumerDraft, CommandError> {
     let name = client(words)?;
-    words.expect("to")?;
-    let token = words.plain("a group's name")?;
-    check_filled(token, "a group's name")?;
-    let mut draft = ConsumerDraft::new(name, GroupId::new(&token.text));
+    let group = match words.accept("without") {
+        Some(_) => {
+            words.expect("group")?;
+            GroupId::new("")
+        }
+        None => {
+            words.expect("to")?;
+            let token = words.plain("a group's name")?;
+            check_filled(token, "a group's name")?;
+            GroupId::new(&token.text)
+        }
+    };
+    let mut draft = ConsumerDraft::new(name, group);
     if words.accept("topics").is_some() {
-        let topics = words.plain("topics such as orders,payments")?;
-        check_filled(topics, "topics")?;
-        draft.topics = topics.text.split(',').map(|topic| Topic::new(topic.trim())).collect();
+        draft.choice = Some(Choice::Topics(consumers::topics(words)?));
+    } else if words.accept("partitions").is_some() {
+        draft.choice = Some(Choice::Partitions(consumers::partitions(words)?));
     }
     if words.accept("program").is_some() {
         draft.program = Some(program(words)?);

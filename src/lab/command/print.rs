@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::consumers;
 use super::groups;
 use super::tokens::quote;
-use crate::client::consumer::ConsumerSpec;
+use crate::client::consumer::{Choice, ConsumerSpec};
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
@@ -42,6 +43,8 @@ pub fn print(command: &Command) -> String {
         Command::Resume(name) => format!("resume {}", client(name)),
         Command::AddConsumer(spec) => add_consumer(spec),
         Command::Close(name) => format!("close {}", client(name)),
+        Command::CloseWith { client, options } => consumers::print_close(client, options),
+        Command::Ask { client, ask } => consumers::print(client, ask),
         Command::Crash(name) => format!("crash {}", client(name)),
         Command::CreateTopic { topic, partitions, replication_factor, config } => {
             let topic = quote(topic.as_str());
@@ -148,13 +151,18 @@ fn add_producer(spec: &ProducerSpec) -> String {
 }
 
 fn add_consumer(spec: &ConsumerSpec) -> String {
-    let topics: Vec<&str> = spec.topics.iter().map(|topic| topic.as_str()).collect();
+    let group = match spec.has_group() {
+        true => format!("to {}", quote(spec.group.as_str())),
+        false => "without group".to_owned(),
+    };
+    let choice = match &spec.choice {
+        Choice::Topics(topics) => format!("topics {}", consumers::list(topics)),
+        Choice::Partitions(partitions) => format!("partitions {}", consumers::list(partitions)),
+    };
     let program: Vec<String> = spec.program.iter().map(|line| line.to_string()).collect();
     format!(
-        "add consumer {} to {} topics {} program {}{}",
+        "add consumer {} {group} {choice} program {}{}",
         client(&spec.name),
-        quote(spec.group.as_str()),
-        quote(&topics.join(",")),
         quote(&program.join("; ")),
         configs(&spec.config)
     )

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::client::admin::{Goal, GroupOperation, Reset, Scope, Target as ResetTarget};
-use crate::client::consumer::{ConsumerSpec, Line};
+use crate::client::consumer::{Choice, ConsumerSpec, Line};
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
@@ -55,7 +55,7 @@ fn consumer(name: &str, group: &str) -> ConsumerSpec {
     ConsumerSpec {
         name: name.into(),
         group: group.into(),
-        topics: vec!["orders".into(), "payments".into()],
+        choice: Choice::Topics(vec!["orders".into(), "payments".into()]),
         program: Line::parse_program(&["poll", "process 20ms", "commit"]).expect("a program"),
         config: config(&[("enable.auto.commit", "false")]),
     }
@@ -219,7 +219,7 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
     );
     check_refused(
         "add consumer x to g topics orders program \"poll; nap\"",
-        "column 43: line 2: \" nap\" is none of: poll, poll 250ms, process 20ms, commit",
+        "column 43: line 2: \" nap\" is none of: poll, poll 250ms, process 20ms, commit, commit async",
     );
     check_refused(
         "create topic x partitions many replication-factor 1",
@@ -317,7 +317,7 @@ fn a_group_of_the_only_topic_needs_no_topics() {
     clients.note(&command("create topic only partitions 1 replication-factor 1"));
     let completed = clients.complete(parse("add consumer x to g").expect("it is a command"));
     let AddConsumer(spec) = completed.expect("it has a topic") else { panic!("another command") };
-    assert_eq!(spec.topics, [Topic::new("only")]);
+    assert_eq!(spec.choice, Choice::Topics(vec![Topic::new("only")]));
 }
 
 use Command::AddConsumer;
@@ -390,17 +390,24 @@ mod properties {
             (1..1_000_000i64).prop_map(|timeout_ms| Line::Poll { timeout_ms }),
             (0..4_000_000i64).prop_map(|us_per_record| Line::Process { us_per_record }),
             Just(Line::Commit),
+            Just(Line::CommitAsync),
         ]
     }
 
     fn consumers() -> impl Strategy<Value = ConsumerSpec> {
-        (name(), name(), vec(topic(), 1..4), vec(line(), 0..4), configs()).prop_map(
-            |(name, group, topics, mut program, config)| {
+        let partition = || (topic(), 0..=i32::MAX).prop_map(|(topic, n)| TopicPartition::new(&topic, n));
+        let choice = prop_oneof![
+            (name(), vec(topic(), 1..4)).prop_map(|(group, topics)| (group, Choice::Topics(topics))),
+            (prop_oneof![name(), Just(String::new())], vec(partition(), 1..4))
+                .prop_map(|(group, partitions)| (group, Choice::Partitions(partitions))),
+        ];
+        (name(), choice, vec(line(), 0..4), configs()).prop_map(
+            |(name, (group, choice), mut program, config)| {
                 program.push(Line::Poll { timeout_ms: 100 });
                 ConsumerSpec {
                     name: ClientName::new(&name),
                     group: GroupId::new(&group),
-                    topics,
+                    choice,
                     program,
                     config,
                 }

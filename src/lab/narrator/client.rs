@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::cluster::Processes;
 use super::partition::PATIENCE_MS;
 use super::{Sentence, Subject, Tone};
-use crate::kafka::event::{Act, Event};
+use crate::kafka::event::{Act, CommitOutcome, Event};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, NodeId, Offset, TopicPartition};
-use crate::lab::words::{count, duration};
+use crate::lab::words::{count, duration, list};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clients {
@@ -131,6 +131,37 @@ fn simple(time: Time, event: &Event) -> Option<Sentence> {
                     "What it processed since its last commit will be read again by the partition's owner.",
                 )
                 .rules(&["R-CONS-22"])
+        }
+        Event::CommitCalledBack { client, outcome } => match outcome {
+            CommitOutcome::Committed => return None,
+            CommitOutcome::Retriable => {
+                about(time, Tone::Warn, client, format!("{client}: commitAsync() failed and is not repeated"))
+                    .detail("A later commit may have passed it, so the application decides.")
+                    .rules(&["R-CONS-20"])
+            }
+            CommitOutcome::Failed(error) => {
+                about(time, Tone::Bad, client, format!("{client}: commitAsync() failed: {error}"))
+                    .rules(&["R-CONS-20", "R-CONS-22"])
+            }
+        },
+        Event::SubscriptionChanged { client, to: Some(to) } => {
+            about(time, Tone::Info, client, format!("{client} is to read {to} now"))
+        }
+        Event::SubscriptionChanged { client, to: None } => {
+            about(time, Tone::Info, client, format!("{client} unsubscribes"))
+                .detail("It leaves its group and reads nothing until it subscribes again.")
+        }
+        Event::PartitionsPaused { client, partitions } => {
+            about(time, Tone::Info, client, format!("{client} pauses {}", list(partitions)))
+                .detail("It keeps them, fetches nothing more of them, and returns what it has fetched when it resumes them.")
+                .rules(&["R-CONS-8"])
+        }
+        Event::PartitionsResumed { client, partitions } => {
+            about(time, Tone::Info, client, format!("{client} resumes {}", list(partitions)))
+                .rules(&["R-CONS-8"])
+        }
+        Event::CallRefused { client, reason } => {
+            about(time, Tone::Warn, client, format!("{client} could not do what it was asked for: {reason}"))
         }
         Event::PositionOutOfRange { client, tp, offset } => {
             about(time, Tone::Warn, client, format!("{client}: offset {offset} of {tp} is out of range"))

@@ -182,6 +182,10 @@ fn revoked(time: Time, client: &ClientName, partitions: &[TopicPartition], reaso
         RevokeReason::Lost => Sentence::new(time, Tone::Bad, about, format!("{client} lost {owned}"))
             .detail("The group does not know it any more; it can commit nothing of what it has processed.")
             .rules(&["R-GRP-32"]),
+        RevokeReason::Unsubscribed => {
+            Sentence::new(time, Tone::Info, about, format!("{client} gave up {owned}: it has unsubscribed"))
+                .rules(&["R-GRP-29"])
+        }
         RevokeReason::Closing => {
             Sentence::new(time, Tone::Info, about, format!("{client} gave up {owned} to close"))
                 .rules(&["R-CONS-27"])

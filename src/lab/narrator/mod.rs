@@ -188,6 +188,11 @@ impl Narrator {
             | Event::ProducerPaused { .. }
             | Event::ProducerResumed { .. }
             | Event::CommitFailed { .. }
+            | Event::CommitCalledBack { .. }
+            | Event::SubscriptionChanged { .. }
+            | Event::PartitionsPaused { .. }
+            | Event::PartitionsResumed { .. }
+            | Event::CallRefused { .. }
             | Event::PositionOutOfRange { .. }
             | Event::TruncationDetected { .. }
             | Event::ReadReplicaChosen { .. }

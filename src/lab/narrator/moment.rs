@@ -305,7 +305,8 @@ fn brokers<'a>(ids: impl IntoIterator<Item = &'a BrokerId>) -> String {
 
 /// Where consumers begin to read, one sentence for each source and consumer.
 fn positions(time: Time, events: &[Event]) -> Vec<Sentence> {
-    let sources = [PositionSource::Committed, PositionSource::Earliest, PositionSource::Latest];
+    let sources =
+        [PositionSource::Committed, PositionSource::Earliest, PositionSource::Latest, PositionSource::Seek];
     sources.into_iter().flat_map(|source| positions_from(time, events, source)).collect()
 }
 
@@ -324,6 +325,9 @@ fn positions_from(time: Time, events: &[Event], source: PositionSource) -> Vec<S
         PositionSource::Earliest => ("the log start: auto.offset.reset=earliest", &["R-CONS-11"]),
         PositionSource::Latest => {
             ("the high watermark: auto.offset.reset=latest", &["R-CONS-11", "R-CONS-12"])
+        }
+        PositionSource::Seek => {
+            ("where it was sent by seek(); what is committed stays until the next commit", &["R-CONS-9"])
         }
     };
     let tell = |(client, starts): (&ClientName, Vec<String>)| {

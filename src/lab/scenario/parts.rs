@@ -6,7 +6,7 @@ use super::reader::{Configs, Field, Read, Section};
 use super::{FIRST_CONTROLLER, TopicSpec, limits, time};
 use crate::client::config::producer::ProducerConfig;
 use crate::client::config::{COMMON_KEYS, producer::PRODUCER_KEYS};
-use crate::client::consumer::{ConsumerConfig, ConsumerSpec, Line};
+use crate::client::consumer::{Choice, ConsumerConfig, ConsumerSpec, Line};
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
 use crate::kafka::config::{
     BrokerConfig, FEATURE_KEYS, Features, TOPIC_KEYS, broker_keys, check_topic_config,
@@ -14,9 +14,9 @@ use crate::kafka::config::{
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::topic_name;
-use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic};
+use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic, TopicPartition};
 use crate::lab::command::{default_keys, default_program, default_rate};
-use crate::lab::words::{count, suggestion};
+use crate::lab::words::{count, partition_of, suggestion};
 use crate::sim::ADMIN;
 
 /// One, three or five voters, by number or one by one.
@@ -237,7 +237,7 @@ pub(super) fn consumers(root: Section) -> Read<Vec<(Time, ConsumerSpec)>> {
 }
 
 fn consumer(section: Section) -> Read<(Time, ConsumerSpec)> {
-    section.only(&["name", "group", "topics", "program", "config", "start-at"])?;
+    section.only(&["name", "group", "topics", "partitions", "program", "config", "start-at"])?;
     let config = configs(section)?;
     if let Some(configs) = &config {
         ConsumerConfig::read(&configs.values).map_err(|error| {
@@ -245,19 +245,44 @@ fn consumer(section: Section) -> Read<(Time, ConsumerSpec)> {
             invalid_config(configs, &error.key, &error.to_string(), known)
         })?;
     }
-    let field = section.required("topics", "[\"orders\"]")?;
-    let topics = field.texts()?.into_iter().map(topic_name).collect::<Read<Vec<Topic>>>()?;
-    if topics.is_empty() {
-        return Err(field.error("a consumer subscribes to at least one topic"));
-    }
+    let choice = choice(section)?;
+    let group = match (&choice, section.field("group")) {
+        (Choice::Partitions(_), None) => "",
+        _ => name(section.required("group", "\"billing\"")?)?,
+    };
     let spec = ConsumerSpec {
         name: ClientName::new(name(section.required("name", "\"consumer-a\"")?)?),
-        group: GroupId::new(name(section.required("group", "\"billing\"")?)?),
-        topics,
+        group: GroupId::new(group),
+        choice,
         program: section.field("program").map_or_else(|| Ok(default_program()), program)?,
         config: config.map(|configs| configs.values).unwrap_or_default(),
     };
     Ok((time(section.field("start-at"), limits::TIME_US)?, spec))
+}
+
+/// `topics`, or else `partitions`.
+fn choice(section: Section) -> Read<Choice> {
+    if let Some(field) = section.field("partitions") {
+        if section.field("topics").is_some() {
+            return Err(field.error("a consumer has either topics or partitions"));
+        }
+        let wrong = |field: &Field| field.error("expected a partition such as \"orders-0\"");
+        let partition = |field: Field| {
+            let text = field.text()?;
+            partition_of(text).ok_or_else(|| wrong(&field))
+        };
+        let partitions = field.texts()?.into_iter().map(partition).collect::<Read<Vec<TopicPartition>>>()?;
+        return match partitions.is_empty() {
+            true => Err(field.error("a consumer that is given partitions needs at least one")),
+            false => Ok(Choice::Partitions(partitions)),
+        };
+    }
+    let field = section.required("topics", "[\"orders\"]")?;
+    let topics = field.texts()?.into_iter().map(topic_name).collect::<Read<Vec<Topic>>>()?;
+    match topics.is_empty() {
+        true => Err(field.error("a consumer subscribes to at least one topic")),
+        false => Ok(Choice::Topics(topics)),
+    }
 }
 
 fn program(field: Field) -> Read<Vec<Line>> {

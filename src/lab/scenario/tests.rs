@@ -320,7 +320,7 @@ fn rates_keys_and_programs_are_checked() {
     check(
         15,
         "group = \"billing\"\nprogram = [\"poll\", \"sleep\"]",
-        "line 16, column 11: line 2: \"sleep\" is none of: poll, poll 250ms, process 20ms, commit",
+        "line 16, column 11: line 2: \"sleep\" is none of: poll, poll 250ms, process 20ms, commit, commit async",
     );
     check(15, "group = \"\"", "line 15, column 9: group is not empty");
     check(15, "group = \"a\\u0000\"", "line 15, column 9: group has a control character, U+0000");

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** checking changes nothing.
 
+use crate::client::consumer::Consumer;
 use crate::kafka::config::{
     TOPIC_NOT_MODELLED, UpdateMode, broker_key, has_effect_on_brokers, listener_key, needs_listener,
     update_mode,
@@ -48,6 +49,10 @@ impl World {
             }
             Command::Pause(name) | Command::Resume(name) => self.check_producer(name),
             Command::Close(name) => self.check_running(&Target::Client(name.clone())),
+            Command::CloseWith { client, .. } => self.check_consumer(client).map(|_| ()),
+            Command::Ask { client, ask } => {
+                self.check_consumer(client)?.check_ask(ask).map_err(|error| refuse(error.to_string()))
+            }
             Command::Crash(name) => self.check_alive(&Target::Client(name.clone()), "has ended"),
             Command::CreateTopic { config, .. } => config.keys().try_for_each(|key| check_has_effect(key)),
             Command::SetTopicConfig { key, .. } => check_has_effect(key),
@@ -149,6 +154,11 @@ impl World {
             Some(_) => Ok(()),
             None => Err(refuse(format!("{name} is not a producer"))),
         }
+    }
+
+    fn check_consumer(&self, name: &ClientName) -> Result<&Consumer, Refusal> {
+        self.check_running(&Target::Client(name.clone()))?;
+        self.consumer(name).ok_or_else(|| refuse(format!("{name} is not a consumer")))
     }
 
     fn check_new_broker(&self, broker: BrokerId) -> Result<(), Refusal> {

@@ -11,7 +11,7 @@ use super::command::{Command, Refusal, Target};
 use super::process::{Machine, ProcessState};
 use super::world::{ADMIN, Entry, World};
 use crate::client::admin::Operation;
-use crate::client::consumer::Consumer;
+use crate::client::consumer::{CloseOptions, Consumer};
 use crate::client::producer::Producer;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::{Act, Event};
@@ -101,8 +101,20 @@ impl World {
             }),
             Command::Close(name) => self.tell_client(&name, |machine, now, fx| match machine {
                 Machine::Producer(producer) => part(fx, |fx| producer.close(now, fx)),
-                Machine::Consumer(consumer) => part(fx, |fx| consumer.close(now, fx)),
+                Machine::Consumer(consumer) => {
+                    part(fx, |fx| consumer.close(now, CloseOptions::default(), fx));
+                }
                 _ => {}
+            }),
+            Command::CloseWith { client, options } => self.tell_client(&client, |machine, now, fx| {
+                if let Machine::Consumer(consumer) = machine {
+                    part(fx, |fx| consumer.close(now, options, fx));
+                }
+            }),
+            Command::Ask { client, ask } => self.tell_client(&client, |machine, now, fx| {
+                if let Machine::Consumer(consumer) = machine {
+                    part(fx, |fx| consumer.ask(now, ask, fx));
+                }
             }),
             Command::Crash(name) => {
                 self.with_node(&Target::Client(name), |world, node| world.kill(node, Act::Killed))

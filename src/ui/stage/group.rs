@@ -23,18 +23,14 @@ pub fn Group(props: &GroupProps) -> Html {
         let view = view.clone();
         Callback::from(move |_: MouseEvent| store.command(&act::add_consumer(&store.shown().model, &view)))
     };
-    let coordinator = match view.coordinator {
-        Some(broker) => format!("coordinator broker {broker}"),
-        None => "no coordinator known".to_owned(),
-    };
     html! {
         <section class="group" aria-label={sentences::group(view)}>
             <div key="head" class="group-head">
-                <h3>{ format!("group {}", view.id) }</h3>
-                <span class="dim">{ format!("{} · {} {} · {coordinator}", view.protocol, view.counted, view.generation) }</span>
+                <h3>{ view.title() }</h3>
+                <span class="dim">{ view.standing() }</span>
                 <span class={classes!("pill", tone(view.tone))}>{ view.state.as_ref() }</span>
                 <span class="waiting">{ view.waiting.as_deref().unwrap_or("").to_owned() }</span>
-                <button type="button" class="quiet" aria-label={format!("add a consumer to {}", view.id)} {onclick}>
+                <button type="button" class="quiet" aria-label={act::adding_a_consumer(view)} {onclick}>
                     { "+ consumer" }
                 </button>
             </div>

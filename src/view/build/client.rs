@@ -134,6 +134,7 @@ pub fn group_view(
         });
         consumer_view(source, ends, now, faults, before.map(|view| &**view))
     });
+    let is_group = !id.as_str().is_empty();
     let group = coordinator.map(|(_, group)| group);
     let lives = |name: &ClientName| consumers.iter().any(|source| source.client.spec().name == *name);
     let gone = group.into_iter().flat_map(|group| group.gone(lives));
@@ -151,8 +152,10 @@ pub fn group_view(
     };
     GroupView {
         id: id.clone(),
-        state: Rc::from(group.map_or("no coordinator", GroupAt::state)),
-        tone: group.map_or(Tone::Warning, GroupAt::tone),
+        state: Rc::from(
+            group.map_or(if is_group { "no coordinator" } else { "no group.id" }, GroupAt::state),
+        ),
+        tone: group.map_or(if is_group { Tone::Warning } else { Tone::Neutral }, GroupAt::tone),
         generation: group.map_or(known_to_members(consumers).0, GroupAt::generation).max(0),
         counted: if modern { "epoch" } else { "generation" },
         protocol: Rc::from(protocol),
@@ -178,7 +181,7 @@ fn consumer_view(
     let consumer = source.client;
     let (program, membership) = (consumer.program(), consumer.membership());
     let lives = source.health != Health::Dead;
-    let stable = membership.state == MemberState::Stable;
+    let stable = membership.state == MemberState::Stable || !consumer.subscription().is_in_group();
     let owned: Vec<TopicPartition> = if lives { consumer.subscription().partitions() } else { Vec::new() };
     let partitions = consumer.subscription().owned().iter().filter(|_| lives).map(|(tp, owned)| {
         let position = owned.position().map(|position| position.offset);
@@ -234,6 +237,8 @@ fn consumer_state(source: &ClientSource<'_, Consumer>) -> &'static str {
     match (source.health, source.client.membership().state) {
         (Health::Dead, _) => "gone",
         (Health::Frozen, _) => "stands still",
+        _ if source.client.subscription().choice().is_none() => "unsubscribed",
+        _ if !source.client.subscription().is_in_group() => "by assign()",
         (_, MemberState::Unjoined) => "not in the group",
         (_, MemberState::PreparingRebalance | MemberState::CompletingRebalance) => "joining",
         (_, MemberState::Stable) => "",
@@ -249,6 +254,7 @@ fn code(line: Line) -> String {
         }
         Line::Process { us_per_record } => format!("for each: process, {us_per_record} us"),
         Line::Commit => "commitSync()".to_owned(),
+        Line::CommitAsync => "commitAsync()".to_owned(),
     }
 }
 
@@ -273,6 +279,7 @@ fn waiting(waiting: &Waiting, now: Time) -> Option<String> {
         Waiting::ToFindCoordinator { retry_at } => {
             format!("Asks for its coordinator again in {}.", until(*retry_at))
         }
+        Waiting::Choice => "Has subscribed to nothing, and waits until it is told to.".to_owned(),
         Waiting::CoordinatorAnswer => "Waits for FindCoordinator.".to_owned(),
         Waiting::CommitBeforeJoin { .. } => "Commits before it gives up its partitions.".to_owned(),
         Waiting::JoinBackoff { until: at } if *at > now => format!("Joins again in {}.", until(*at)),

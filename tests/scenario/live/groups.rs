@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use glassbroker::client::consumer::{ConsumerSpec, Line};
+use glassbroker::client::consumer::{Choice, ConsumerSpec, Line};
 use glassbroker::kafka::event::Event;
 use glassbroker::kafka::types::{BrokerId, GroupId};
 use glassbroker::sim::Command;
@@ -123,7 +123,7 @@ impl Groups {
         self.live.c.give(Command::AddConsumer(ConsumerSpec {
             name: client.into(),
             group: "g".into(),
-            topics: vec!["t".into()],
+            choice: Choice::Topics(vec!["t".into()]),
             program: Line::parse_program(program).expect("a program"),
             config: configs,
         }));

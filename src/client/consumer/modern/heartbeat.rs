@@ -11,6 +11,7 @@ use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeart
 use kafka_protocol::protocol::StrBytes;
 
 use super::{LocalAssignment, Member, Phase};
+use crate::client::consumer::closing::GroupMembership;
 use crate::client::consumer::membership::{Identity, JoinPrepare, MemberState};
 use crate::client::consumer::reason::LeaveReason;
 use crate::client::consumer::requests::Call;
@@ -54,7 +55,7 @@ impl Consumer {
         }
         let due = !member.clock.in_flight && (member.is_pressed() || member.clock.due_at <= now);
         if self.membership.heartbeat.poll_until <= now && !self.is_polling() {
-            self.say_goodbye(now, LeaveReason::PollTooLate, fx);
+            self.say_goodbye(now, LeaveReason::PollTooLate, GroupMembership::Default, fx);
         } else if due {
             let request = self.heartbeat_request();
             self.change_member(|member| member.clock.sent(now));
@@ -76,18 +77,21 @@ impl Consumer {
         let mut request = ConsumerGroupHeartbeatRequest::default()
             .with_group_id(self.group_id())
             .with_instance_id(self.config.instance_id_to_wire());
+        let topics = self.subscription.topics();
         let Some(member) = &mut self.membership.modern else { return request };
         request = request.with_member_id(member.id.to_wire()).with_member_epoch(member.epoch.0);
-        let contents = member.say();
+        let contents = member.say(&topics);
         if contents.owned {
             request = request.with_topic_partitions(Some(owned_to_wire(member.current.as_ref())));
         }
         if contents.settings {
-            let topics = self.spec.topics.iter().map(|topic| TopicName(topic.to_wire())).collect();
             request = request
                 .with_rebalance_timeout_ms(self.config.max_poll_interval_ms)
-                .with_subscribed_topic_names(Some(topics))
                 .with_server_assignor(self.config.remote_assignor.as_deref().map(text_to_wire));
+        }
+        if contents.topics {
+            let topics = topics.iter().map(|topic| TopicName(topic.to_wire())).collect();
+            request = request.with_subscribed_topic_names(Some(topics));
         }
         if contents.rack && !self.config.client_rack.is_empty() {
             request = request.with_rack_id(Some(text_to_wire(&self.config.client_rack)));
@@ -168,19 +172,22 @@ impl Consumer {
         });
     }
 
-    /// Leaves the group, a static member for a while only (R-CG8-21). Says whether an answer will come.
+    /// Leaves the group, a static member for a while only unless it is to leave for good (R-CG8-21); a dynamic one that is
+    /// to remain says nothing. Says whether an answer will come.
     pub(in crate::client::consumer) fn say_goodbye(
         &mut self,
         now: Time,
         reason: LeaveReason,
+        operation: GroupMembership,
         fx: &mut Effects<ConsumerTimer>,
     ) -> bool {
         let Some(member) = self.membership.modern.as_ref().filter(|member| member.sends_heartbeats()) else {
             return false;
         };
-        let epoch = match self.config.group_instance_id {
-            Some(_) => GroupEpoch::AWAY,
-            None => GroupEpoch::LEFT,
+        let is_static = self.config.group_instance_id.is_some();
+        let epoch = match is_static && operation != GroupMembership::Leave {
+            true => GroupEpoch::AWAY,
+            false => GroupEpoch::LEFT,
         };
         let request = ConsumerGroupHeartbeatRequest::default()
             .with_group_id(self.group_id())
@@ -189,7 +196,7 @@ impl Consumer {
             .with_instance_id(self.config.instance_id_to_wire())
             .with_topic_partitions(member.current.is_some().then(Vec::new));
         let phase = match reason {
-            LeaveReason::Closing => Phase::Unsubscribed,
+            LeaveReason::Closing | LeaveReason::Unsubscribed => Phase::Unsubscribed,
             LeaveReason::PollTooLate => Phase::Stale,
         };
         self.membership.prepare = JoinPrepare::Needed;
@@ -198,7 +205,8 @@ impl Consumer {
             member.clock.restart();
         });
         self.give_up_all(RevokeReason::Lost, fx);
-        let is_heard = self.membership.coordinator().is_some();
+        let is_silent = !is_static && operation == GroupMembership::Remain;
+        let is_heard = self.membership.coordinator().is_some() && !is_silent;
         if is_heard {
             let call = Call::ConsumerHeartbeat(HeartbeatKind::Goodbye(reason));
             self.send_to_coordinator(now, request, call, fx);

@@ -93,15 +93,23 @@ pub struct Member {
     /// Topics of assignments, whose names metadata may not tell any more.
     pub(super) names: BTreeMap<TopicId, Topic>,
     pub clock: HeartbeatClock,
-    /// What the last heartbeat said of [`Self::current`]; `None`: the next one says everything (R-CG8-4).
-    said: Option<Option<LocalAssignment>>,
+    /// `None`: the next heartbeat says everything (R-CG8-4).
+    said: Option<Said>,
+}
+
+/// What the last heartbeat said, or one before it and that one left out.
+#[derive(Clone, Debug)]
+struct Said {
+    current: Option<LocalAssignment>,
+    topics: BTreeSet<Topic>,
 }
 
 /// What a heartbeat says beside who sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Contents {
-    /// Subscription, rebalance timeout and assignor.
+    /// Rebalance timeout and assignor.
     pub settings: bool,
+    pub topics: bool,
     pub owned: bool,
     pub rack: bool,
 }
@@ -158,16 +166,22 @@ impl Member {
         self.said = None;
     }
 
-    /// What the next heartbeat has to say, and that it is said now.
-    pub(super) fn say(&mut self) -> Contents {
+    /// What the next heartbeat has to say, and that it is said now; `topics` are subscribed to.
+    pub(super) fn say(&mut self, topics: &[Topic]) -> Contents {
         let joins = self.phase == Phase::Joining;
-        let settings = joins || self.said.is_none();
-        let owned = joins || self.said.as_ref() != Some(&self.current);
-        self.said = Some(self.current.clone());
+        let topics: BTreeSet<Topic> = topics.iter().cloned().collect();
+        let said = self.said.as_ref().filter(|_| !joins);
+        let contents = Contents {
+            settings: said.is_none(),
+            topics: said.is_none_or(|said| said.topics != topics),
+            owned: said.is_none_or(|said| said.current != self.current),
+            rack: joins,
+        };
+        self.said = Some(Said { current: self.current.clone(), topics });
         if self.phase == Phase::Acknowledging {
             self.phase = if self.is_reconciled() { Phase::Stable } else { Phase::Reconciling };
         }
-        Contents { settings, owned, rack: joins }
+        contents
     }
 
     /// A heartbeat was answered without error.
@@ -220,29 +234,41 @@ mod tests {
     /// In epoch 2, owns what it was given and has said so.
     fn stable(partitions: &[i32]) -> Member {
         let mut member = joining();
-        member.say();
+        say(&mut member);
         member.hear(GroupEpoch(2), Some(of(partitions)));
         let target = member.target.clone().unwrap();
         member.take(target);
-        member.say();
+        say(&mut member);
         member
     }
 
-    const NOTHING: Contents = Contents { settings: false, owned: false, rack: false };
+    const NOTHING: Contents = Contents { settings: false, topics: false, owned: false, rack: false };
+
+    fn say(member: &mut Member) -> Contents {
+        member.say(&[Topic::new("t")])
+    }
 
     #[test]
     fn everything_is_said_on_joining_and_then_what_is_owned_after_each_change_r_cg8_4() {
         let mut member = joining();
-        assert_eq!(member.say(), Contents { settings: true, owned: true, rack: true });
+        assert_eq!(say(&mut member), Contents { settings: true, topics: true, owned: true, rack: true });
         member.hear(GroupEpoch(2), Some(of(&[0, 1])));
         assert_eq!((member.phase, member.epoch), (Phase::Reconciling, GroupEpoch(2)));
-        assert_eq!(member.say(), NOTHING);
+        assert_eq!(say(&mut member), NOTHING);
         let target = member.target.clone().unwrap();
         member.take(target);
         assert!(member.phase == Phase::Acknowledging && member.is_pressed());
-        assert_eq!(member.say(), Contents { owned: true, ..NOTHING });
+        assert_eq!(say(&mut member), Contents { owned: true, ..NOTHING });
         assert_eq!(member.phase, Phase::Stable);
-        assert_eq!(member.say(), NOTHING);
+        assert_eq!(say(&mut member), NOTHING);
+    }
+
+    #[test]
+    fn another_subscription_is_said_alone_r_cg8_4() {
+        let mut member = stable(&[0]);
+        let topics = ["t", "u"].map(Topic::new);
+        assert_eq!(member.say(&topics), Contents { topics: true, ..NOTHING });
+        assert_eq!(member.say(&[topics[1].clone(), topics[0].clone()]), NOTHING);
     }
 
     #[test]
@@ -254,15 +280,15 @@ mod tests {
         let target = member.target.clone().unwrap();
         assert_eq!(target, LocalAssignment { number: 2, partitions: of(&[0]) });
         member.take(target);
-        assert!(member.say().owned);
+        assert!(say(&mut member).owned);
     }
 
     #[test]
     fn after_a_failure_everything_but_the_rack_is_said_again_r_cg8_4() {
         let mut member = stable(&[0]);
         member.say_everything();
-        assert_eq!(member.say(), Contents { settings: true, owned: true, rack: false });
-        assert_eq!(member.say(), NOTHING);
+        assert_eq!(say(&mut member), Contents { rack: false, settings: true, topics: true, owned: true });
+        assert_eq!(say(&mut member), NOTHING);
     }
 
     #[test]
@@ -272,7 +298,7 @@ mod tests {
         let first = member.target.clone().unwrap();
         member.hear(GroupEpoch(2), Some(of(&[])));
         member.take(first);
-        member.say();
+        say(&mut member);
         assert_eq!(member.phase, Phase::Reconciling);
     }
 

@@ -25,6 +25,10 @@ impl Consumer {
             self.fail(now, error, fx);
             return Progress::Blocked;
         }
+        if !self.subscription.is_in_group() {
+            self.commit_if_interval_is_over(now, fx);
+            return Progress::Ready;
+        }
         self.reconcile(now, fx);
         self.commit_if_interval_is_over(now, fx);
         self.membership.heartbeat.poll_until = now.plus_ms(self.config.max_poll_interval_ms.into());

@@ -1,6 +1,7 @@
 //! A consumer against a scripted cluster without latency: group and fetch rules by their ids.
 
 mod answers;
+mod asks;
 mod closing;
 mod commits;
 mod cooperative;
@@ -75,7 +76,7 @@ impl Rig {
         let spec = ConsumerSpec {
             name: ClientName::new("c1"),
             group: GroupId::new("g"),
-            topics: vec![Topic::new("t")],
+            choice: Choice::Topics(vec![Topic::new("t")]),
             program: Line::parse_program(program).unwrap(),
             config: config.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
         };
@@ -123,7 +124,17 @@ impl Rig {
 
     fn close(&mut self) {
         let mut fx = Effects::default();
-        self.consumer.close(self.now, &mut fx);
+        self.consumer.close(self.now, CloseOptions::default(), &mut fx);
+        self.carry_out(fx);
+        self.settle();
+    }
+
+    /// A person has the application call its consumer.
+    #[track_caller]
+    fn ask(&mut self, ask: Ask) {
+        assert_eq!(self.consumer.check_ask(&ask), Ok(()));
+        let mut fx = Effects::default();
+        self.consumer.ask(self.now, ask, &mut fx);
         self.carry_out(fx);
         self.settle();
     }
@@ -356,6 +367,13 @@ fn tell(event: &Event) -> String {
                 offsets.iter().map(|(tp, offset)| format!("{}@{offset}", tp.partition)).collect();
             format!("{} {}", if *automatic { "auto-committed" } else { "committed" }, offsets.join(" "))
         }
+        Event::CommitCalledBack { outcome, .. } => format!("called back: {outcome:?}"),
+        Event::SubscriptionChanged { to, .. } => {
+            to.as_ref().map_or("unsubscribes".to_owned(), |to| format!("reads {to}"))
+        }
+        Event::PartitionsPaused { partitions, .. } => format!("paused [{}]", list(partitions)),
+        Event::PartitionsResumed { partitions, .. } => format!("resumed [{}]", list(partitions)),
+        Event::CallRefused { reason, .. } => format!("threw: {reason}"),
         Event::TruncationDetected { tp, position, end, .. } => {
             format!("{} was cut before {position}: {:?}", tp.partition, end.map(|end| end.0))
         }

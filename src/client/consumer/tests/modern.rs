@@ -283,3 +283,49 @@ fn an_assignment_of_an_unknown_topic_waits_for_its_name() {
     let member = rig.consumer.membership().modern.as_ref().unwrap();
     assert!(member.current != member.target, "the rest is awaited");
 }
+
+fn subscribe(topics: &[&str]) -> Ask {
+    Ask::Choose(Choice::Topics(topics.iter().copied().map(Topic::new).collect()))
+}
+
+#[test]
+fn a_new_subscription_is_told_with_the_next_heartbeat_r_cg8_4() {
+    let mut rig = member(&["poll"], &[RARELY], &[0, 1]);
+    rig.ask(subscribe(&["u"]));
+    assert_eq!(rig.count(BEAT), 0, "it waits for the interval");
+    assert!(!rig.consumer.subscription().is_fetchable(&tp(0)), "it owns what it does not read any more");
+    rig.run_until(5_000);
+    let beat = beat(&rig);
+    let names: Vec<&str> = beat.subscribed_topic_names.iter().flatten().map(|name| name.as_str()).collect();
+    assert_eq!((names, beat.rebalance_timeout_ms, beat.member_epoch), (vec!["u"], -1, 2), "and nothing else");
+}
+
+#[test]
+fn who_unsubscribes_says_goodbye_and_can_come_back() {
+    let mut rig = member(&["poll"], &[RARELY], &[0, 1]);
+    rig.ask(Ask::Unsubscribe);
+    rig.check_events(&["unsubscribes", "gave up [0 1]: Unsubscribed"]);
+    assert_eq!((beat(&rig).member_epoch, phase(&rig)), (-1, Phase::Unsubscribed));
+    answer(&mut rig, in_epoch(-1, None));
+    rig.run_until(20_000);
+    assert_eq!(rig.consumer.waiting(), Waiting::Choice);
+    rig.ask(subscribe(&["t"]));
+    assert_eq!((beat(&rig).member_epoch, phase(&rig)), (0, Phase::Joining));
+}
+
+#[test]
+fn a_partition_that_is_lost_before_its_turn_cannot_be_sought() {
+    let mut rig = member(&["poll", "process 10s"], &[RARELY], &[0, 1]);
+    rig.deliver(1, &[(0, 0, 1)]);
+    rig.events.clear();
+    rig.ask(Ask::Seek { partition: tp(0), to: SeekTo::End });
+    rig.run_until(5_000);
+    answer(&mut rig, refused(ErrorCode::FencedMemberEpoch));
+    rig.run_until(10_000);
+    rig.check_events(&[
+        "gave up [0 1]: Lost",
+        "join",
+        "processed 0@0",
+        "threw: No current assignment for partition t-0",
+    ]);
+}

@@ -160,7 +160,7 @@ fn a_consumer_that_cannot_run_is_refused() {
     let spec = ConsumerSpec {
         name: ClientName::new("c"),
         group: GroupId::new("g"),
-        topics: vec![Topic::new("t")],
+        choice: Choice::Topics(vec![Topic::new("t")]),
         program: vec![Line::Commit],
         config: BTreeMap::new(),
     };
@@ -171,6 +171,11 @@ fn a_consumer_that_cannot_run_is_refused() {
     };
     check(spec.clone(), "a program without poll would never read a record");
     let spec = ConsumerSpec { program: poll, ..spec };
-    check(ConsumerSpec { topics: vec![], ..spec.clone() }, "a consumer needs a topic to subscribe to");
+    check(
+        ConsumerSpec { choice: Choice::Topics(vec![]), ..spec.clone() },
+        "a consumer needs a topic to subscribe to",
+    );
+    let none = ConsumerSpec { choice: Choice::Partitions(vec![]), ..spec.clone() };
+    check(none, "a consumer that is given partitions needs at least one");
     check(ConsumerSpec { group: GroupId::new(""), ..spec }, "a consumer that subscribes needs a group.id");
 }

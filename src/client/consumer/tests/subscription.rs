@@ -9,6 +9,7 @@ fn at(offset: i64) -> Position {
 
 fn owning(partitions: i32) -> SubscriptionState {
     let mut subscription = SubscriptionState::default();
+    subscription.choose(Choice::Topics(vec![Topic::new("t")]));
     subscription.assign(&(0..partitions).map(tp).collect::<Vec<_>>());
     subscription
 }

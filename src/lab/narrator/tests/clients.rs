@@ -139,6 +139,44 @@ fn a_position_that_the_log_does_not_have_is_told_before_where_it_is_set_to() {
 }
 
 #[test]
+fn what_a_consumer_is_asked_for_is_told() {
+    let client = || name("consumer-b");
+    let to = Some("topics orders, payments".into());
+    let called = |outcome| Event::CommitCalledBack { client: client(), outcome };
+    check(
+        &[
+            (1, Event::SubscriptionChanged { client: client(), to }),
+            (2, Event::SubscriptionChanged { client: client(), to: None }),
+            (3, Event::PartitionsPaused { client: client(), partitions: vec![tp(0), tp(1)] }),
+            (4, Event::PartitionsResumed { client: client(), partitions: vec![tp(0)] }),
+            (5, position(0, 5, PositionSource::Seek)),
+            (6, called(CommitOutcome::Committed)),
+            (7, called(CommitOutcome::Retriable)),
+            (8, called(CommitOutcome::Failed(ErrorCode::UnknownMemberId))),
+            (9, Event::CallRefused { client: client(), reason: "No current assignment".to_owned() }),
+        ],
+        expect![[r#"
+            00:00.001  consumer-b is to read topics orders, payments now
+                Info
+            00:00.002  consumer-b unsubscribes
+                Info: It leaves its group and reads nothing until it subscribes again.
+            00:00.003  consumer-b pauses orders-0, orders-1 (R-CONS-8)
+                Info: It keeps them, fetches nothing more of them, and returns what it has fetched when it resumes them.
+            00:00.004  consumer-b resumes orders-0 (R-CONS-8)
+                Info
+            00:00.005  consumer-b reads orders-0 from offset 5 (R-CONS-9)
+                Info: It begins at where it was sent by seek(); what is committed stays until the next commit.
+            00:00.007  consumer-b: commitAsync() failed and is not repeated (R-CONS-20)
+                Warn: A later commit may have passed it, so the application decides.
+            00:00.008  consumer-b: commitAsync() failed: UNKNOWN_MEMBER_ID (R-CONS-20, R-CONS-22)
+                Bad
+            00:00.009  consumer-b could not do what it was asked for: No current assignment
+                Warn
+        "#]],
+    );
+}
+
+#[test]
 fn a_log_that_was_cut_before_a_position_is_told_with_where_the_reader_goes_on() {
     let client = || name("consumer-b");
     let cut = |end| Event::TruncationDetected { client: client(), tp: tp(0), position: Offset(8), end };

@@ -1,0 +1,57 @@
+//! What an application wants to read (`SubscriptionState.SubscriptionType`, with what was given for it).
+//!
+//! **Invariant:** a consumer has one choice at a time, and comes to one of another kind only by unsubscribe().
+
+use std::fmt;
+
+use crate::kafka::types::{Topic, TopicPartition};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// subscribe(topics): their partitions are shared out among the members of the group.
+    Topics(Vec<Topic>),
+    /// assign(partitions): exactly these, whoever else reads them (R-CONS-10).
+    Partitions(Vec<TopicPartition>),
+}
+
+impl Choice {
+    /// Whether the consumer has to be a member of its group.
+    pub fn is_in_group(&self) -> bool {
+        !matches!(self, Choice::Partitions(_))
+    }
+
+    /// The topics that it names, each once.
+    pub fn topics(&self) -> Vec<Topic> {
+        let named: Vec<&Topic> = match self {
+            Choice::Topics(topics) => topics.iter().collect(),
+            Choice::Partitions(partitions) => partitions.iter().map(|tp| &tp.topic).collect(),
+        };
+        let mut topics: Vec<Topic> = Vec::new();
+        for topic in named {
+            if !topics.contains(topic) {
+                topics.push(topic.clone());
+            }
+        }
+        topics
+    }
+
+    /// Whether one may follow the other without unsubscribe() between them.
+    pub fn is_of_one_kind_with(&self, other: &Choice) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+/// `topics orders, payments`, as a sentence goes on after "reads".
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |names: Vec<String>| names.join(", ");
+        match self {
+            Choice::Topics(topics) => {
+                write!(f, "topics {}", list(topics.iter().map(Topic::to_string).collect()))
+            }
+            Choice::Partitions(partitions) => {
+                write!(f, "partitions {}", list(partitions.iter().map(TopicPartition::to_string).collect()))
+            }
+        }
+    }
+}
