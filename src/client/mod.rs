@@ -6,7 +6,6 @@
 //! **Invariant:** a client learns about the cluster from answers to its own requests and from nothing else.
 
 pub mod admin;
-pub mod backoff;
 pub mod config;
 pub mod consumer;
 pub mod metadata;

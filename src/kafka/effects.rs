@@ -32,6 +32,8 @@ pub enum Channel {
     Forwarding,
     /// What a leader of share partitions asks of the share coordinators.
     ShareState,
+    /// What a coordinator of share groups asks of leaders.
+    EndOffsets,
 }
 
 /// The other end of a connection, as its opener names it.

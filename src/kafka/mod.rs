@@ -8,6 +8,7 @@ pub mod types;
 pub mod topic_name;
 pub mod time;
 pub mod random;
+pub mod backoff;
 pub mod plant;
 pub mod protocol;
 pub mod event;

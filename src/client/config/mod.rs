@@ -9,7 +9,7 @@ pub mod producer;
 
 use std::collections::BTreeMap;
 
-use super::backoff::Backoff;
+use crate::kafka::backoff::Backoff;
 pub use crate::kafka::config::{ConfigError, Key, Kind, NULL, Values};
 use crate::kafka::network_client::NetworkConfig;
 

@@ -266,7 +266,8 @@ impl Broker {
             Purpose::AlterPartition
             | Purpose::FetchReplicas { .. }
             | Purpose::LookUp { .. }
-            | Purpose::ShareState(_) => {}
+            | Purpose::ShareState(_)
+            | Purpose::EndOffsets(_) => {}
         }
     }
 }

@@ -137,8 +137,29 @@ impl Broker {
     }
 
     /// A connection is gone: what was asked of the controller is asked again, fetches rest for a while.
-    pub(super) fn on_lost(&mut self, now: Time, peer: Peer, fx: &mut Effects<BrokerTimer>) {
+    pub(super) fn on_lost(
+        &mut self,
+        now: Time,
+        peer: Peer,
+        contexts: Vec<Purpose>,
+        fx: &mut Effects<BrokerTimer>,
+    ) {
         match peer.node {
+            NodeId::Broker(coordinator) if peer.channel == Channel::ShareState => {
+                let operations = |purpose| match purpose {
+                    Purpose::ShareState(operations) => operations,
+                    _ => Vec::new(),
+                };
+                let lost = contexts.into_iter().flat_map(operations).collect();
+                self.persister_lost(now, coordinator, lost, fx);
+            }
+            NodeId::Broker(leader) if peer.channel == Channel::EndOffsets => {
+                let ask = |purpose| match purpose {
+                    Purpose::EndOffsets(ask) => Some(ask),
+                    _ => None,
+                };
+                self.end_offsets_lost(now, leader, contexts.into_iter().filter_map(ask).collect(), fx);
+            }
             NodeId::Controller(controller) => {
                 self.to_controller.lost(controller, peer.channel);
                 self.flush(now, peer.channel, fx);

@@ -60,7 +60,11 @@ impl Broker {
             | Request::ConsumerGroupDescribe(_)
             | Request::ShareGroupHeartbeat(_)
             | Request::ShareGroupDescribe(_)
-            | Request::AlterShareGroupOffsets(_) => self.on_group_request(now, id, client, &request, fx),
+            | Request::AlterShareGroupOffsets(_)
+            | Request::DeleteShareGroupOffsets(_) => self.on_group_request(now, id, client, &request, fx),
+            Request::DescribeShareGroupOffsets(request) => {
+                self.on_describe_share_offsets(now, id, request, fx);
+            }
             Request::ShareFetch(request) => self.on_share_fetch(now, id, request, fx),
             Request::ShareAcknowledge(request) => self.on_share_acknowledge(now, id, request, fx),
             Request::InitializeShareGroupState(_)
@@ -105,8 +109,11 @@ impl Broker {
         match event {
             NetworkEvent::Ready(peer) | NetworkEvent::BackoffOver(peer) => match peer.node {
                 NodeId::Controller(_) => self.flush(now, peer.channel, fx),
-                _ if peer.channel == Channel::ShareState => self.flush_persister(now, fx),
-                _ => {}
+                _ => match peer.channel {
+                    Channel::ShareState => self.flush_persister(now, fx),
+                    Channel::EndOffsets => self.flush_end_offsets(now, fx),
+                    _ => {}
+                },
             },
             NetworkEvent::Answered { peer, context, response, .. } => match peer.node {
                 NodeId::Controller(id) if not_controller::is_refusal(&response) => {
@@ -119,14 +126,7 @@ impl Broker {
                 }
                 _ => self.on_answer(now, context, &response, fx),
             },
-            NetworkEvent::Lost { peer, contexts, .. } if peer.channel == Channel::ShareState => {
-                let lost = contexts.into_iter().filter_map(|purpose| match purpose {
-                    Purpose::ShareState(operations) => Some(operations),
-                    _ => None,
-                });
-                self.persister_lost(now, lost.flatten().collect(), fx);
-            }
-            NetworkEvent::Lost { peer, .. } => self.on_lost(now, peer, fx),
+            NetworkEvent::Lost { peer, contexts, .. } => self.on_lost(now, peer, contexts, fx),
         }
     }
 
@@ -161,6 +161,9 @@ impl Broker {
             }
             (Purpose::AllocateProducerIds, Response::AllocateProducerIds(response)) => {
                 self.producer_ids.allocated(response);
+            }
+            (Purpose::EndOffsets(ask), Response::ListOffsets(response)) => {
+                self.end_offsets_answered(now, ask, response, fx);
             }
             (Purpose::ShareState(operations), response) => {
                 self.persister_answered(now, operations, response, fx);
@@ -210,5 +213,7 @@ const BROKER_APIS: &[ApiKey] = &[
     ApiKey::ConsumerGroupDescribe,
     ApiKey::ShareGroupHeartbeat,
     ApiKey::ShareGroupDescribe,
+    ApiKey::DescribeShareGroupOffsets,
     ApiKey::AlterShareGroupOffsets,
+    ApiKey::DeleteShareGroupOffsets,
 ];

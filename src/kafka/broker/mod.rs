@@ -22,6 +22,8 @@ mod process;
 mod producer_ids;
 mod share_state;
 mod shares;
+mod share_offsets;
+mod end_offsets;
 
 pub use disk::Disk;
 pub use lifecycle::BrokerState;

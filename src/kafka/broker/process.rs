@@ -9,9 +9,11 @@ use super::admin::Forwarded;
 use super::alter_partition::AlterPartitionManager;
 use super::connections::ControllerQueues;
 use super::disk::Disk;
+use super::end_offsets::{EndOffsets, LeaderAsk};
 use super::lifecycle::{BrokerState, Lifecycle};
 use super::persister::{Operation, Persister};
 use super::producer_ids::ProducerIds;
+use super::share_offsets::ShareOffsets;
 use super::timer::BrokerTimer;
 use crate::kafka::config::BrokerConfig;
 use crate::kafka::controller::image::ClusterImage;
@@ -40,6 +42,7 @@ pub(super) enum Purpose {
     Forward(Forwarded),
     AllocateProducerIds,
     ShareState(Vec<Operation>),
+    EndOffsets(LeaderAsk),
 }
 
 /// What a broker process starts with.
@@ -74,6 +77,8 @@ pub struct Broker {
     pub(super) share_states: ShareCoordinator,
     pub(super) shares: SharePartitionManager,
     pub(super) persister: Persister,
+    pub(super) share_offsets: ShareOffsets,
+    pub(super) end_offsets: EndOffsets,
     pub(super) alter_partition: AlterPartitionManager,
     pub(super) producer_ids: ProducerIds,
     /// Topics whose creation this broker has asked for.
@@ -129,7 +134,9 @@ impl Broker {
             groups: GroupCoordinator::new(id, group_config, Random::stream(seed, "member ids")),
             share_states: ShareCoordinator::new(config.share_coordinator),
             shares: SharePartitionManager::default(),
-            persister: Persister::default(),
+            persister: Persister::new(Random::stream(seed, "persister")),
+            share_offsets: ShareOffsets::default(),
+            end_offsets: EndOffsets::new(Random::stream(seed, "end offsets")),
             alter_partition: AlterPartitionManager::default(),
             producer_ids: ProducerIds::default(),
             creating: BTreeSet::new(),
@@ -266,7 +273,8 @@ impl Broker {
             BrokerTimer::PruneShareStates => self.prune_share_states(now, fx),
             BrokerTimer::Share(timer) => self.on_share_timer(now, &timer, fx),
             BrokerTimer::ShareFetch(timer) => self.on_share_fetch_timer(now, &timer, fx),
-            BrokerTimer::Persist => self.retry_persister(now, fx),
+            BrokerTimer::Persist => self.flush_persister(now, fx),
+            BrokerTimer::EndOffsets => self.flush_end_offsets(now, fx),
         }
     }
 

@@ -52,6 +52,8 @@ pub enum BrokerTimer {
     ShareFetch(ShareFetchTimer),
     /// What the share coordinators did not take is tried again.
     Persist,
+    /// A leader that could not be asked for the ends of its logs is asked again.
+    EndOffsets,
 }
 
 impl From<ShareFetchTimer> for BrokerTimer {

@@ -31,6 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use kafka_protocol::messages as m;
+use kafka_protocol::messages::delete_share_group_offsets_response::DeleteShareGroupOffsetsResponseTopic;
 
 use context::{Context, Gathered};
 use modern::TopicIdPartition;
@@ -129,6 +130,8 @@ pub enum StateWork {
         to: RequestId,
         response: Box<m::AlterShareGroupOffsetsResponse>,
     },
+    /// DeleteShareGroupState, for a DeleteShareGroupOffsets that is answered with `refused` and what becomes of the rest.
+    DeleteOffsets { to: RequestId, refused: Vec<DeleteShareGroupOffsetsResponseTopic> },
 }
 
 /// The effects of one step. Appends are carried out after the effects, in order, within the same step of the broker.
@@ -229,6 +232,7 @@ impl GroupCoordinator {
             Request::ConsumerGroupDescribe(request) => self.describe_consumer_groups(at, id, request, fx),
             Request::ShareGroupHeartbeat(request) => self.share_heartbeat(at, id, client, request, fx),
             Request::AlterShareGroupOffsets(request) => self.alter_share_offsets(at, id, request, fx),
+            Request::DeleteShareGroupOffsets(request) => self.delete_share_offsets(at, id, request, fx),
             Request::ShareGroupDescribe(request) => {
                 fx.effects.respond(id, self.describe_share_groups(at, request));
             }

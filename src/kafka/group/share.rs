@@ -4,7 +4,7 @@
 //!
 //! **Invariant:** each request is answered once, whatever becomes of the states that it needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use kafka_protocol::messages as m;
@@ -83,6 +83,33 @@ impl GroupCoordinator {
         }
     }
 
+    /// What a group that nobody is in has done of topics is forgotten (`deleteShareGroupOffsets`).
+    pub(super) fn delete_share_offsets(
+        &mut self,
+        at: At<'_>,
+        id: RequestId,
+        request: &m::DeleteShareGroupOffsetsRequest,
+        fx: &mut GroupEffects,
+    ) {
+        let handled = not_empty(&request.group_id).and_then(|()| {
+            self.with_shard(at, &request.group_id, fx, |shard, cx| {
+                shard.delete_share_offsets(id, request, cx);
+            })
+        });
+        if let Err(error) = handled {
+            fx.effects.respond(id, deletion_refused(error));
+        }
+    }
+
+    /// The states of a group that have begun for sure (`initializedShareGroupPartitions`).
+    ///
+    /// # Errors
+    /// The group is not coordinated here.
+    pub fn begun_states(&self, group: &m::GroupId) -> Result<BTreeSet<TopicIdPartition>, ErrorCode> {
+        let shard = &self.shards[&self.shard_state(group)?];
+        Ok(shard.begun_states(&GroupId::new(group)))
+    }
+
     /// What the share coordinators said to an ask: the errors of its states, where there are any.
     pub fn on_states(
         &mut self,
@@ -95,12 +122,21 @@ impl GroupCoordinator {
         if let StateWork::Alter { to, response, .. } = &ask.work {
             fx.effects.respond(*to, altered(response, errors));
         }
-        self.if_led(at, ask.partition, fx, |shard, cx| {
-            if !shard.loading {
-                shard.on_states(ask, errors, cx);
+        match self.shards.get(&ask.partition).map(|shard| shard.loading) {
+            Some(false) => self.if_led(at, ask.partition, fx, |shard, cx| shard.on_states(ask, errors, cx)),
+            other => {
+                if let StateWork::DeleteOffsets { to, .. } = &ask.work {
+                    let error =
+                        other.map_or(ErrorCode::NotCoordinator, |_| ErrorCode::CoordinatorLoadInProgress);
+                    fx.effects.respond(*to, deletion_refused(error));
+                }
             }
-        });
+        }
     }
+}
+
+fn deletion_refused(error: ErrorCode) -> m::DeleteShareGroupOffsetsResponse {
+    m::DeleteShareGroupOffsetsResponse::default().with_error_code(error.code())
 }
 
 /// With the errors of states among its partitions.

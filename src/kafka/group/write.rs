@@ -80,8 +80,8 @@ pub(super) enum Then {
         response: Response,
         begin: Option<StateAsk>,
     },
-    /// A share group's offsets are altered once their states have begun anew.
-    OffsetsAltering {
+    /// It is answered once the share coordinators have done what is asked of them, or at once.
+    StatesAsked {
         to: RequestId,
         response: Response,
         ask: Option<StateAsk>,
@@ -161,6 +161,9 @@ pub(super) fn refused(response: Response, error: ErrorCode) -> Response {
         }
         Response::AlterShareGroupOffsets(_) => {
             m::AlterShareGroupOffsetsResponse::default().with_error_code(code).into()
+        }
+        Response::DeleteShareGroupOffsets(_) => {
+            m::DeleteShareGroupOffsetsResponse::default().with_error_code(code).into()
         }
         Response::OffsetCommit(mut body) => {
             let partitions = body.topics.iter_mut().flat_map(|topic| &mut topic.partitions);

@@ -26,6 +26,7 @@ mod m {
     pub use kafka_protocol::messages::*;
 
     pub use super::share::{
+        DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse,
         ReadShareGroupStateSummaryRequest, ReadShareGroupStateSummaryResponse, ShareAcknowledgeRequest,
         ShareAcknowledgeResponse, ShareFetchRequest, ShareFetchResponse, WriteShareGroupStateRequest,
         WriteShareGroupStateResponse,
@@ -152,7 +153,9 @@ apis! {
     WriteShareGroupState = 85, version 1: WriteShareGroupStateRequest -> WriteShareGroupStateResponse;
     DeleteShareGroupState = 86, version 0: DeleteShareGroupStateRequest -> DeleteShareGroupStateResponse;
     ReadShareGroupStateSummary = 87, version 1: ReadShareGroupStateSummaryRequest -> ReadShareGroupStateSummaryResponse;
+    DescribeShareGroupOffsets = 90, version 1: DescribeShareGroupOffsetsRequest -> DescribeShareGroupOffsetsResponse;
     AlterShareGroupOffsets = 91, version 0: AlterShareGroupOffsetsRequest -> AlterShareGroupOffsetsResponse;
+    DeleteShareGroupOffsets = 92, version 0: DeleteShareGroupOffsetsRequest -> DeleteShareGroupOffsetsResponse;
 }
 
 /// A message that cannot be written or read at its version.

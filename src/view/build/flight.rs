@@ -70,6 +70,7 @@ fn kind(api: ApiKey) -> FlightKind {
         | ApiKey::DeleteGroups
         | ApiKey::OffsetDelete
         | ApiKey::AlterShareGroupOffsets
+        | ApiKey::DeleteShareGroupOffsets
         | ApiKey::CreatePartitions
         | ApiKey::ElectLeaders
         | ApiKey::IncrementalAlterConfigs
@@ -89,6 +90,7 @@ fn kind(api: ApiKey) -> FlightKind {
         | ApiKey::InitProducerId
         | ApiKey::DescribeConfigs
         | ApiKey::DescribeGroups
+        | ApiKey::DescribeShareGroupOffsets
         | ApiKey::ListGroups
         | ApiKey::DescribeQuorum
         | ApiKey::FetchSnapshot

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use kafka_protocol::messages as m;
+use kafka_protocol::messages::delete_share_group_offsets_response::DeleteShareGroupOffsetsResponseTopic;
 use kafka_protocol::messages::share_group_describe_response::DescribedGroup;
 use kafka_protocol::protocol::StrBytes;
 
@@ -18,7 +19,7 @@ use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::RequestId;
 use crate::kafka::event::MemberRemoval;
 use crate::kafka::group::context::{Context, Part};
-use crate::kafka::group::modern::share::{Altered, Outcome, Replayed, SessionChange, ShareGroup};
+use crate::kafka::group::modern::share::{Altered, Deleting, Outcome, Replayed, SessionChange, ShareGroup};
 use crate::kafka::group::modern::{Refusal, TopicIdPartition};
 use crate::kafka::group::write::{Applied, Deletion, ModernChange, Then, Write, coordinator_error};
 use crate::kafka::group::{StateAsk, StateWork};
@@ -168,6 +169,9 @@ impl Shard {
             StateWork::Begin { .. } => self.states_failed(&ask.group, &ask.states, cx),
             // They stay among those that are to begin, and are asked for again when somebody joins.
             StateWork::Alter { .. } => {}
+            StateWork::DeleteOffsets { to, ref refused } => {
+                self.offsets_deleted(to, ask, refused.clone(), errors, cx);
+            }
             StateWork::Delete { to, index } => {
                 let Some(mut deletion) = self.deletions.remove(&(to, index)) else { return };
                 deletion.waits_for.remove(&ask.group);
@@ -247,12 +251,91 @@ impl Shard {
             states: starts.keys().copied().collect(),
             work: StateWork::Alter { epoch, starts, to, response: Box::new(response.clone()) },
         });
-        let then = Then::OffsetsAltering { to, response: response.into(), ask };
+        let then = Then::StatesAsked { to, response: response.into(), ask };
         match outcome.records.is_empty() {
             // No such topic: the group is not made for that.
             true => self.after_writes(then, cx),
             false => self.carry_out_share(&id, &outcome, MemberRemoval::Left, then, cx),
         }
+    }
+
+    pub(in crate::kafka::group) fn delete_share_offsets(
+        &mut self,
+        to: RequestId,
+        request: &m::DeleteShareGroupOffsetsRequest,
+        cx: &mut Context<'_>,
+    ) {
+        let id = GroupId::new(&request.group_id);
+        let deleting = match self.groups.get(&id) {
+            Some(Group::Share(group)) => group.delete_offsets(request, &cx.around()),
+            known => {
+                let what = if known.is_some() { "is not a share group" } else { "not found" };
+                Err(Refusal::new(ErrorCode::GroupIdNotFound, format!("Group {id} {what}.")))
+            }
+        };
+        let outcome = match deleting {
+            Ok(outcome) => outcome,
+            Err(Refusal { error, message }) => {
+                let response = m::DeleteShareGroupOffsetsResponse::default().with_error_code(error.code());
+                return cx.respond(to, response.with_error_message(Some(StrBytes::from_string(message))));
+            }
+        };
+        let Deleting { states, refused } = outcome.response.clone();
+        let response = m::DeleteShareGroupOffsetsResponse::default().with_responses(refused.clone());
+        let ask = (!states.is_empty()).then(|| StateAsk {
+            partition: cx.partition,
+            group: id.clone(),
+            states,
+            work: StateWork::DeleteOffsets { to, refused },
+        });
+        let then = Then::StatesAsked { to, response: response.into(), ask };
+        match outcome.records.is_empty() {
+            true => self.after_writes(then, cx),
+            false => self.carry_out_share(&id, &outcome, MemberRemoval::Left, then, cx),
+        }
+    }
+
+    /// The share coordinators have deleted states, but for some. Topics of which some are left stay among those that are
+    /// to be deleted.
+    fn offsets_deleted(
+        &mut self,
+        to: RequestId,
+        ask: &StateAsk,
+        refused: Vec<DeleteShareGroupOffsetsResponseTopic>,
+        errors: &BTreeMap<TopicIdPartition, ErrorCode>,
+        cx: &mut Context<'_>,
+    ) {
+        let failed: BTreeMap<TopicId, ErrorCode> =
+            errors.iter().map(|((id, _), error)| (*id, *error)).collect();
+        let topics: BTreeSet<TopicId> = ask.states.iter().map(|(id, _)| *id).collect();
+        let gone: BTreeSet<TopicId> = topics.into_iter().filter(|id| !failed.contains_key(id)).collect();
+        let group = self.share_group(&ask.group).filter(|group| group.has_states);
+        let outcome = group.filter(|_| !gone.is_empty()).map(|group| group.offsets_deleted(&gone));
+        let told = |id: &TopicId, error: ErrorCode| {
+            let name = cx.image.topic_name(*id).map(Topic::to_wire).unwrap_or_default();
+            DeleteShareGroupOffsetsResponseTopic::default()
+                .with_topic_id(id.0)
+                .with_topic_name(name.into())
+                .with_error_code(error.code())
+        };
+        let known = gone.iter().filter(|_| outcome.is_some()).map(|id| told(id, ErrorCode::None));
+        let failed = failed.iter().map(|(id, error)| told(id, *error));
+        let topics = known.chain(refused).chain(failed).collect();
+        let response = m::DeleteShareGroupOffsetsResponse::default().with_responses(topics);
+        let then = Then::Answer { to, response: response.into() };
+        match outcome {
+            Some(outcome) => self.carry_out_share(&ask.group, &outcome, MemberRemoval::Left, then, cx),
+            None => self.after_writes(then, cx),
+        }
+    }
+
+    /// Those that have begun, as far as that is safe.
+    pub(in crate::kafka::group) fn begun_states(&self, id: &GroupId) -> BTreeSet<TopicIdPartition> {
+        let group = self.committed_groups.get(id).and_then(Group::share);
+        let topics = group.into_iter().flat_map(|group| &group.states.initialized);
+        topics
+            .flat_map(|(id, (_, partitions))| partitions.iter().map(|partition| (*id, *partition)))
+            .collect()
     }
 
     /// Share groups lose their states first, and those that cannot be deleted keep them

@@ -197,7 +197,7 @@ impl Shard {
                 }
                 Err(error) => cx.respond(to, refused(response, coordinator_error(error))),
             },
-            Then::OffsetsAltering { to, response, ask } => match (result, ask) {
+            Then::StatesAsked { to, response, ask } => match (result, ask) {
                 (Ok(()), Some(ask)) => cx.ask_for_states([ask]),
                 (Ok(()), None) => cx.respond(to, response),
                 (Err(error), _) => cx.respond(to, refused(response, coordinator_error(error))),

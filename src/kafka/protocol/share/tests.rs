@@ -1,3 +1,5 @@
+use uuid::Uuid;
+
 use super::*;
 use crate::kafka::protocol::strict::{carry_request, carry_response};
 use crate::kafka::protocol::{Request, Response};
@@ -106,6 +108,22 @@ fn states_are_carried_without_loss_r_share_3() {
     };
     let results = vec![SummaryTopic { topic_id: TOPIC, partitions: vec![partition] }];
     response(ReadShareGroupStateSummaryResponse { results });
+}
+
+#[test]
+fn offsets_are_carried_without_loss() {
+    request(SameAsVersion0(m::DescribeShareGroupOffsetsRequest::default()));
+    let partition = OffsetsPartition {
+        partition_index: 1,
+        start_offset: 4,
+        leader_epoch: 3,
+        lag: 7,
+        error_code: 5,
+        error_message: Some("nobody leads".into()),
+    };
+    let topic = OffsetsTopic { topic_name: "t".into(), topic_id: TOPIC, partitions: vec![partition] };
+    let group = OffsetsGroup { group_id: "g".into(), topics: vec![topic], ..OffsetsGroup::default() };
+    response(DescribeShareGroupOffsetsResponse { throttle_time_ms: 0, groups: vec![group] });
 }
 
 /// As `WriteShareGroupStateRequest` of Kafka 4.3 writes it.

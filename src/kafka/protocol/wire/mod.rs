@@ -9,8 +9,11 @@
 
 mod reader;
 mod writer;
+mod table;
 
 pub use reader::Reader;
+pub use table::Field;
+pub(super) use table::tables;
 pub use writer::Writer;
 
 /// Bytes that are not what they should be, and where.

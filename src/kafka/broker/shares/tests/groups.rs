@@ -73,7 +73,7 @@ fn states_begin_with_the_first_member_and_end_with_the_group_r_share_1_15() {
     assert_eq!(read_error(&mut lab), ErrorCode::InvalidRequest, "it is gone");
 }
 
-/// Five tries, as `PersisterStateManager` has them; then the coordinator asks again with a heartbeat.
+/// Five tries, as `PersisterStateManager` has them, with two seconds after the first and twice that after each; then the coordinator asks again with a heartbeat.
 #[test]
 fn states_that_cannot_be_reached_begin_later_r_share_1() {
     let mut lab = Lab::new(&[]);
@@ -83,7 +83,7 @@ fn states_that_cannot_be_reached_begin_later_r_share_1() {
         let group = lab.broker.groups().share_group(&GroupId::new(GROUP)).expect("a share group");
         !group.states.initializing.is_empty()
     };
-    lab.run_for(10_000);
+    lab.run_for(20_000);
     assert!(is_asked(&lab));
     lab.run_for(20_000);
     assert!(!is_asked(&lab), "given up");

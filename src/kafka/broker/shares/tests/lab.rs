@@ -8,9 +8,7 @@ use std::rc::Rc;
 use membership::Membership;
 
 use kafka_protocol::messages as m;
-use kafka_protocol::messages::{
-    initialize_share_group_state_request as initialize, read_share_group_state_summary_request as summary,
-};
+use kafka_protocol::messages::initialize_share_group_state_request as initialize;
 use uuid::Uuid;
 
 use crate::kafka::broker::admin::OFFSETS_TOPIC;
@@ -19,9 +17,8 @@ use crate::kafka::broker::{Broker, BrokerSetup, Disk, SHARE_STATE_TOPIC};
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Channel, Effect, Effects, Incoming, Input, Peer, RequestId};
 use crate::kafka::protocol::metadata_records::{MetadataRecord, PartitionRecord, RegisterBroker};
-use crate::kafka::protocol::share::SummaryPartition;
 use crate::kafka::protocol::strict::{carry_request, carry_response};
-use crate::kafka::protocol::{Request, Response, SameAsVersion0};
+use crate::kafka::protocol::{Request, Response};
 use crate::kafka::random::Random;
 use crate::kafka::record::{Batch, BatchBuilder, BatchParameters, EndTransactionMarker, NewRecord};
 use crate::kafka::time::Time;
@@ -173,8 +170,10 @@ impl Lab {
     }
 
     pub fn come_back(&mut self) {
-        self.move_leader(ME);
-        self.run_for(100);
+        if self.leader != ME {
+            self.move_leader(ME);
+            self.run_for(100);
+        }
     }
 
     fn push(&mut self, at: Time, input: Input<BrokerTimer>) -> (Time, u64) {
@@ -195,6 +194,10 @@ impl Lab {
                 Effect::CancelTimer(timer) => self.cancel(&timer),
                 Effect::Connect(peer) if peer.node == ME.into() => {
                     self.push(self.now, Input::Connected(peer));
+                }
+                // Nobody else is there.
+                Effect::Connect(peer) => {
+                    self.push(self.now, Input::Disconnected(peer));
                 }
                 Effect::Send { to, correlation, request } if to.node == ME.into() => {
                     let id = RequestId { from: ME.into(), channel: to.channel, connection: 1, correlation };
@@ -351,26 +354,6 @@ impl Lab {
             .with_name(m::TopicName("t".into()))
             .with_partitions(vec![partition]);
         self.ask(m::DeleteRecordsRequest::default().with_timeout_ms(1000).with_topics(vec![topic]));
-    }
-
-    /// What is persisted: start, and how many records are not done.
-    pub fn start_and_lag(&mut self) -> Option<(i64, i64)> {
-        let partition = summary::PartitionData::default().with_partition(0).with_leader_epoch(-1);
-        let topic =
-            summary::ReadStateSummaryData::default().with_topic_id(TOPIC.0).with_partitions(vec![partition]);
-        let request = m::ReadShareGroupStateSummaryRequest::default().with_group_id(GROUP.into());
-        let Response::ReadShareGroupStateSummary(response) =
-            self.ask(SameAsVersion0(request.with_topics(vec![topic])))
-        else {
-            panic!("another answer")
-        };
-        let SummaryPartition { start_offset, delivery_complete_count, .. } =
-            response.results[0].partitions[0];
-        let replica =
-            self.broker.replicas().partition(&TopicPartition::new(&"t".into(), 0)).expect("it is there");
-        let end = replica.log.high_watermark().0;
-        let is_known = start_offset >= 0 && delivery_complete_count >= 0;
-        is_known.then_some((start_offset, end - start_offset - i64::from(delivery_complete_count)))
     }
 }
 

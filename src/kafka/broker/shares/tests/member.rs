@@ -13,7 +13,7 @@ use crate::kafka::record::split_batches;
 
 /// fetch.max.wait.ms of the recordings.
 const MAX_WAIT_MS: i64 = 200;
-/// How often a member that has no partition yet looks again.
+/// How long a member rests that has no partition yet, or was answered at once with nothing.
 const MOMENT_MS: i64 = 10;
 const GAP: i8 = 0;
 const RENEW: i8 = 4;
@@ -97,6 +97,7 @@ impl Member {
                 let partitions = self.assigned(lab);
                 self.fetch = Some(lab.send_on(self.connection, self.fetch_of(&partitions, batches(&said))));
             }
+            let sent = lab.now;
             let answer = self.fetch.and_then(|fetch| lab.wait_until(fetch, until));
             let is_over = answer.is_none();
             if let Some(answer) = answer {
@@ -105,6 +106,9 @@ impl Member {
             }
             if is_over || !self.held.is_empty() {
                 return Ok(self.held.clone().into_iter().collect());
+            }
+            if lab.now == sent {
+                lab.run_for(MOMENT_MS);
             }
         }
     }

@@ -1,6 +1,7 @@
 pub mod lab;
 mod groups;
 mod member;
+mod offsets;
 mod recorded;
 
 use lab::{Lab, connection_of};
@@ -103,7 +104,7 @@ fn an_acknowledgement_that_cannot_be_persisted_fails_and_is_taken_back_r_share_1
     member.poll(&mut lab, 0).expect("nothing is held yet");
     lab.move_states(BrokerId(2));
     member.acknowledge(1, &[0, 1]).expect("it holds them");
-    assert_eq!(member.commit(&mut lab), Some(ErrorCode::CoordinatorNotAvailable));
+    assert_eq!(member.commit(&mut lab), Some(ErrorCode::UnknownServerError));
     lab.move_states(BrokerId(1));
     lab.run_for(30_000);
     let mut other = Member::new("s2");

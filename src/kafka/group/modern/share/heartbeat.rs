@@ -10,7 +10,7 @@ use kafka_protocol::messages::ShareGroupHeartbeatRequest as Request;
 use kafka_protocol::messages::ShareGroupHeartbeatResponse as Response;
 use kafka_protocol::messages::share_group_heartbeat_response::{Assignment, TopicPartitions};
 
-use super::{Outcome, SessionChange, ShareGroup, ShareGroupConfig, ShareMember, StatePartitions};
+use super::{Outcome, SessionChange, ShareGroup, ShareGroupConfig, ShareMember};
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::group::assignor::server::{Assigned, Taken, simple};
 use crate::kafka::group::classic::CLIENT_HOST;
@@ -239,7 +239,7 @@ impl ShareGroup {
 
     /// All states are to be deleted; which are is the answer.
     pub fn delete_states(&self, image: &ClusterImage) -> Option<Outcome<Vec<TopicIdPartition>>> {
-        if self.states == StatePartitions::default() {
+        if !self.has_states {
             return None;
         }
         let (deleting, partitions) = self.states.all_deleting(image);

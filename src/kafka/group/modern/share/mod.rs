@@ -24,7 +24,7 @@ use crate::kafka::types::{GroupEpoch, GroupId, MemberId, Topic};
 
 pub use heartbeat::check_request;
 pub use member::ShareMember;
-pub use offsets::Altered;
+pub use offsets::{Altered, Deleting};
 pub use replay::Replayed;
 pub use states::{BeginningStates, StatePartitions};
 
@@ -58,6 +58,8 @@ impl ShareGroupConfig {
 pub struct ShareGroup {
     pub base: ModernGroup<ShareMember>,
     pub states: StatePartitions,
+    /// Whether a record tells of states, and be it that there are none.
+    pub has_states: bool,
     /// When each member is removed unless it is heard from before.
     pub sessions: BTreeMap<MemberId, Time>,
 }
@@ -105,6 +107,7 @@ impl ShareGroup {
         ShareGroup {
             base: ModernGroup::new(id),
             states: StatePartitions::default(),
+            has_states: false,
             sessions: BTreeMap::new(),
         }
     }

@@ -50,6 +50,7 @@ impl ShareGroup {
             }
             ShareGroupRecord::StatePartitions(value) => {
                 let read = value.as_ref().map(|value| StatePartitions::from_record(value, now));
+                self.has_states = read.is_some();
                 self.states = read.unwrap_or_default();
             }
         }

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::kafka::controller::image::ClusterImage;
+use crate::kafka::controller::image::{ClusterImage, TopicImage};
 use crate::kafka::group::modern::TopicIdPartition;
 use crate::kafka::protocol::coordinator_records::{StatePartitionsValue, StateTopic};
 use crate::kafka::time::Time;
@@ -110,6 +110,18 @@ impl StatePartitions {
         };
         let partitions = states.into_iter().flat_map(of_topic).collect();
         (StatePartitions { deleting, ..StatePartitions::default() }, partitions)
+    }
+
+    /// All that has begun of a topic is to be deleted, with what a deletion before has left
+    /// (`sharePartitionsEligibleForOffsetDeletion`).
+    pub(super) fn topic_deleting(&mut self, topic: &TopicImage) -> Vec<TopicIdPartition> {
+        let partitions: Vec<i32> = match self.initialized.remove(&topic.id) {
+            Some((_, partitions)) => partitions.into_iter().collect(),
+            None if self.deleting.contains_key(&topic.id) => (0..topic.partitions.len() as i32).collect(),
+            None => return Vec::new(),
+        };
+        self.deleting.insert(topic.id, topic.name.clone());
+        partitions.into_iter().map(|partition| (topic.id, partition)).collect()
     }
 
     /// Without these topics (`maybeCleanupShareGroupState`).

@@ -3,11 +3,16 @@
 use std::collections::BTreeMap;
 
 use kafka_protocol::messages as m;
-use kafka_protocol::messages::alter_share_group_offsets_request as alter;
+use kafka_protocol::messages::delete_share_group_offsets_response::DeleteShareGroupOffsetsResponseTopic as DeletedTopic;
+use kafka_protocol::messages::{
+    alter_share_group_offsets_request as alter, delete_share_group_offsets_request as delete,
+    describe_share_group_offsets_request as describe,
+};
 use kafka_protocol::protocol::StrBytes;
 
 use super::{FIRST, GROUP, Lab};
-use crate::kafka::protocol::{ErrorCode, Response};
+use crate::kafka::protocol::share::OffsetsGroup;
+use crate::kafka::protocol::{ErrorCode, Response, SameAsVersion0};
 use crate::kafka::time::Time;
 
 const LEAVE_EPOCH: i32 = -1;
@@ -78,6 +83,47 @@ impl Lab {
         let of_partitions = response.responses.iter().flat_map(|topic| &topic.partitions);
         let codes = std::iter::once(response.error_code).chain(of_partitions.map(|part| part.error_code));
         ErrorCode::from_code(codes.into_iter().find(|code| *code != 0).unwrap_or_default())
+    }
+
+    /// What an administrator is told of the group's offsets, of all that has begun or of some topics.
+    pub fn describe_offsets(&mut self, topics: Option<&[(&str, &[i32])]>) -> OffsetsGroup {
+        let topic = |(name, partitions): &(&str, &[i32])| {
+            describe::DescribeShareGroupOffsetsRequestTopic::default()
+                .with_topic_name(m::TopicName(StrBytes::from_string(name.to_string())))
+                .with_partitions(partitions.to_vec())
+        };
+        let group = describe::DescribeShareGroupOffsetsRequestGroup::default()
+            .with_group_id(m::GroupId(GROUP.into()))
+            .with_topics(topics.map(|topics| topics.iter().map(topic).collect()));
+        let request = m::DescribeShareGroupOffsetsRequest::default().with_groups(vec![group]);
+        let Response::DescribeShareGroupOffsets(mut response) = self.ask(SameAsVersion0(request)) else {
+            panic!("another answer")
+        };
+        response.groups.remove(0)
+    }
+
+    /// Of t-0, where that is known.
+    pub fn start_and_lag(&mut self) -> Option<(i64, i64)> {
+        let group = self.describe_offsets(None);
+        assert_eq!(group.error_code, 0);
+        let partition = group.topics.first()?.partitions.first()?;
+        assert_eq!((partition.partition_index, partition.error_code), (0, 0));
+        Some((partition.start_offset, partition.lag)).filter(|(start, lag)| *start >= 0 && *lag >= 0)
+    }
+
+    /// The error of the whole, and of each topic.
+    pub fn delete_offsets(&mut self, topics: &[&str]) -> (ErrorCode, Vec<(String, ErrorCode)>) {
+        let topic = |name: &&str| {
+            let name = m::TopicName(StrBytes::from_string(name.to_string()));
+            delete::DeleteShareGroupOffsetsRequestTopic::default().with_topic_name(name)
+        };
+        let request = m::DeleteShareGroupOffsetsRequest::default()
+            .with_group_id(m::GroupId(GROUP.into()))
+            .with_topics(topics.iter().map(topic).collect());
+        let Response::DeleteShareGroupOffsets(response) = self.ask(request) else { panic!("another answer") };
+        let told =
+            |topic: &DeletedTopic| (topic.topic_name.to_string(), ErrorCode::from_code(topic.error_code));
+        (ErrorCode::from_code(response.error_code), response.responses.iter().map(told).collect())
     }
 
     pub fn delete_group(&mut self) -> ErrorCode {

@@ -1,4 +1,4 @@
-//! Kafka's `ExponentialBackoff` as its clients use it: doubled at each failure, with 20 % jitter (R-PROD-17).
+//! Kafka's `ExponentialBackoff` as clients and brokers use it: doubled at each failure, with 20 % jitter (R-PROD-17).
 //!
 //! **Invariant:** no back-off is longer than `max_ms`.
 
