@@ -135,6 +135,11 @@ impl Metadata {
         self.refresh.requested = true;
     }
 
+    /// Whether what is known is to be asked for anew (`updateRequested`, or its time is over).
+    pub fn is_stale(&self, now: Time) -> bool {
+        self.refresh.requested || self.next_update_at() <= now
+    }
+
     /// The moment from which a refresh is due (R-REPL-69).
     pub fn next_update_at(&self) -> Time {
         let refresh = &self.refresh;

@@ -24,6 +24,12 @@ const CREATIONS_MS: i64 = 10_000;
 /// Two rebalances, one after the other, that each wait for a member that does not come back or is busy with a commit that
 /// cannot succeed (max.poll.interval.ms, 300 s), sessions of crashed members (45 s), requests that wait (30 s), lagging
 /// followers, one after the other.
+///
+/// Kafka's classic consumer is held up like ours by a commit that names a deleted topic: `ConsumerCoordinator`'s
+/// `OffsetCommitResponseHandler.handle` raises UNKNOWN_TOPIC_OR_PARTITION as it is ("just retry"), which is a
+/// RetriableException, and `onJoinPrepare` commits again after retry.backoff.ms as long as `isRetriable()` and its
+/// joinPrepareTimer of rebalanceTimeoutMs is not expired. Only the newer consumer goes on
+/// (`CommitRequestManager.autoCommitSyncBeforeRebalanceWithRetries`).
 const REST_MS: i64 = 780_000;
 /// The longest delivery.timeout.ms there is, and some.
 const DRAIN_MS: i64 = 130_000;

@@ -171,3 +171,35 @@ fn two_that_assign_the_same_overwrite_each_others_commits_r_cons_10() {
     order(&mut c, "add consumer z to g partitions t-0 program poll");
     c.until("the last commit counts", 2_000, |c| committed(c, "z") == Some(Offset(3)));
 }
+
+/// Two members share `t`; `a` closes as `text` says. After how long `b` owns both partitions.
+fn taken_over_after_ms(protocol: &str, instance: Option<&str>, text: &str) -> i64 {
+    let mut c = two_topics();
+    let protocol = ("group.protocol", protocol);
+    let mut of_a = vec![protocol, FROM_START];
+    of_a.extend(instance.map(|id| ("group.instance.id", id)));
+    c.consumer("a", "g", &["t"], &["poll"], &of_a);
+    c.consumer("b", "g", &["t"], &["poll"], &[protocol, FROM_START]);
+    c.until("each owns one", 40_000, |c| !owned(c, "a").is_empty() && !owned(c, "b").is_empty());
+    c.run_ms(5_000);
+    let closed = c.now_ms();
+    order(&mut c, text);
+    c.until(text, 60_000, |c| owned(c, "b") == "t-0 t-1");
+    c.now_ms() - closed
+}
+
+#[test]
+fn close_leaves_or_remains_as_it_is_told_r_cons_27() {
+    for protocol in BOTH_PROTOCOLS {
+        let check = |instance, text, at_once| {
+            let ms = taken_over_after_ms(protocol, instance, text);
+            let expected = if at_once { 0..=11_000 } else { 30_000..=50_000 };
+            assert!(expected.contains(&ms), "{protocol} {instance:?} {text}: {ms} ms");
+        };
+        check(None, "close a", true);
+        check(None, "close a remaining in group", false);
+        check(Some("i1"), "close a", false);
+        check(Some("i1"), "close a leaving group", true);
+        check(Some("i1"), "close a within 1s leaving group", true);
+    }
+}

@@ -89,6 +89,35 @@ fn auto_commit_happens_inside_poll_and_holds_what_earlier_polls_returned() {
     );
 }
 
+/// A49: ten records of 1.1 s each, a crash 5.3 s after the poll that returned them; and what who takes over begins with.
+fn crashed_in_the_fifth(program: &[&str]) -> (Vec<i64>, i64) {
+    let mut c = ten_records();
+    let config = &[("auto.offset.reset", "earliest")];
+    c.consumer("first", "g", &["t"], program, config);
+    c.until_event("all are returned", 30_000, |event| matches!(event, Event::Polled { to: Offset(10), .. }));
+    c.run_ms(5_300);
+    c.give(Command::Crash("first".into()));
+    c.consumer("second", "g", &["t"], &["poll"], config);
+    c.until_event(
+        "its session is over",
+        60_000,
+        |event| matches!(event, Event::PositionSet { client, .. } if client.as_str() == "second"),
+    );
+    let finished = (0..10).filter(|offset| processed(&c, *offset) > 0).collect();
+    let begins = c.events().rev().find_map(|event| match event {
+        Event::PositionSet { offset, .. } => Some(offset.0),
+        _ => None,
+    });
+    (finished, begins.expect("just seen"))
+}
+
+#[test]
+fn a49_automatic_commits_in_the_loop_repeat_and_with_a_worker_beside_it_they_lose_r_cons_18() {
+    assert_eq!(crashed_in_the_fifth(&["poll", "process 1100ms"]), (vec![0, 1, 2, 3], 0), "0 to 3 come again");
+    let (_, begins) = crashed_in_the_fifth(&["poll"]);
+    assert_eq!(begins, 10, "the poll after 5 s committed what the worker has not done: 4 to 9 never come");
+}
+
 /// R-CONS-12.
 #[test]
 fn a_consumer_that_starts_at_latest_skips_what_was_there() {

@@ -287,20 +287,21 @@ fn a_deleted_group_stays_deleted_under_the_next_coordinator() {
     assert_eq!(reset(&mut c, "plan offsets of group g all topics to current"), Vec::<String>::new());
 }
 
+/// `t-0 Some(Offset(10)) Some(0) None`: committed offset, lag and reader of what is read or committed.
+fn positions(c: &mut Cluster) -> Vec<String> {
+    order(c, "describe offsets of group g", |event| match event {
+        Event::GroupsTold { told: GroupsTold::Offsets { positions, .. } } => {
+            let one = |p: &GroupPosition| format!("{} {:?} {:?} {:?}", p.tp, p.committed, p.lag(), p.client);
+            Some(positions.iter().map(one).collect())
+        }
+        _ => None,
+    })
+}
+
 /// R-OBS-4, R-OBS-7: committed, high watermark and reader of what is read or committed.
 #[test]
 fn how_far_a_group_is_behind_is_told_by_leaders_and_coordinator_r_cli_5() {
     let mut c = read_and_left();
-    let positions = |c: &mut Cluster| -> Vec<String> {
-        order(c, "describe offsets of group g", |event| match event {
-            Event::GroupsTold { told: GroupsTold::Offsets { positions, .. } } => {
-                let one =
-                    |p: &GroupPosition| format!("{} {:?} {:?} {:?}", p.tp, p.committed, p.lag(), p.client);
-                Some(positions.iter().map(one).collect())
-            }
-            _ => None,
-        })
-    };
     assert_eq!(positions(&mut c), ["t-0 Some(Offset(10)) Some(0) None"]);
     c.send("p", 5);
     c.run_ms(1_000);
@@ -310,4 +311,25 @@ fn how_far_a_group_is_behind_is_told_by_leaders_and_coordinator_r_cli_5() {
     c.run_ms(8_000);
     assert_eq!(positions(&mut c), ["t-0 Some(Offset(10)) Some(5) None", "u-0 None None Some(\"b\")"]);
     assert_eq!(order(&mut c, "describe offsets of group nobody", refusal).0, ErrorCode::GroupIdNotFound);
+}
+
+/// A68, A20: a record that is not committed is no lag, as the log ends at the high watermark for the tool.
+#[test]
+fn a68_the_log_end_of_the_tool_is_the_high_watermark() {
+    let mut c = cluster(3).topic("t", 1, 3, &[("min.insync.replicas", "2")]);
+    c.producer("p", "t", "100/s", &[("acks", "1"), ("enable.idempotence", "false")]);
+    c.send("p", 5);
+    c.consumer("a", "g", &["t"], &["poll", "commit"], EARLIEST);
+    c.until("all is committed", 20_000, |c| committed(c, "t-0") == Some(5));
+    c.give(Command::Close(ClientName::new("a")));
+    c.kill(2);
+    c.kill(3);
+    c.run_ms(20_000);
+    c.send("p", 1);
+    c.run_ms(1_000);
+    assert_eq!(c.replicas("t-0"), "1:6/5");
+    assert_eq!(positions(&mut c), ["t-0 Some(Offset(5)) Some(0) None"]);
+    c.start(2);
+    c.until("the record is committed", 20_000, |c| c.replicas("t-0").starts_with("1:6/6"));
+    assert_eq!(positions(&mut c), ["t-0 Some(Offset(5)) Some(1) None"]);
 }

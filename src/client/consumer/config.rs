@@ -10,7 +10,9 @@ use kafka_protocol::protocol::StrBytes;
 use crate::client::config::{
     COMMON_KEYS, COMMON_NOT_MODELLED, CommonConfig, ConfigError, Key, Kind, NULL, Values,
 };
+use crate::kafka::config::by_duration_ms;
 use crate::kafka::group::assignor::{ClientAssignor, RebalanceProtocol};
+use crate::kafka::time::Time;
 use crate::kafka::topic_name;
 
 /// The keys that only consumers have.
@@ -48,8 +50,9 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "auto.offset.reset",
         default: "latest",
-        kind: Kind::OneOf(&["latest", "earliest", "none"]),
-        doc: "Where to start without a committed offset, and when the position is out of range.",
+        kind: Kind::Text,
+        doc: "Where to start without a committed offset, and when the position is out of range: latest, earliest, none, \
+              or by_duration:PT1H for the first record that is not older.",
     },
     Key {
         name: "client.rack",
@@ -199,14 +202,37 @@ impl Strategy {
 pub enum OffsetReset {
     Earliest,
     Latest,
+    /// The first record that is not older than so long.
+    ByDuration {
+        ms: i64,
+    },
 }
 
 impl OffsetReset {
+    /// `None`: not at all, which ends the program.
+    fn read(text: &str) -> Result<Option<OffsetReset>, ConfigError> {
+        const KEY: &str = "auto.offset.reset";
+        let by_duration = || by_duration_ms(text).map(|ms| OffsetReset::ByDuration { ms });
+        Ok(Some(match text {
+            "none" => return Ok(None),
+            "earliest" => OffsetReset::Earliest,
+            "latest" => OffsetReset::Latest,
+            _ => by_duration().ok_or_else(|| {
+                let reason = format!(
+                    "Invalid value `{text}` for configuration {KEY}. The value must be either 'earliest', 'latest', \
+                     'none' or of the format 'by_duration:<PnDTnHnMn.nS.>'."
+                );
+                ConfigError::new(KEY, text, reason)
+            })?,
+        }))
+    }
+
     /// The timestamp that ListOffsets asks for.
-    pub fn timestamp(self) -> i64 {
+    pub fn timestamp(self, now: Time) -> i64 {
         match self {
             OffsetReset::Latest => -1,
             OffsetReset::Earliest => -2,
+            OffsetReset::ByDuration { ms } => now.wall_ms().saturating_sub(ms),
         }
     }
 }
@@ -258,11 +284,7 @@ impl ConsumerConfig {
             auto_commit_interval_ms: values
                 .boolean("enable.auto.commit")
                 .then(|| values.integer("auto.commit.interval.ms")),
-            auto_offset_reset: match values.text("auto.offset.reset") {
-                "earliest" => Some(OffsetReset::Earliest),
-                "latest" => Some(OffsetReset::Latest),
-                _ => None,
-            },
+            auto_offset_reset: OffsetReset::read(values.text("auto.offset.reset"))?,
             client_rack: values.text("client.rack").into(),
             fetch_min_bytes: values.int("fetch.min.bytes"),
             fetch_max_wait_ms: values.int("fetch.max.wait.ms"),
@@ -339,7 +361,6 @@ fn refuse_unmodelled_values(given: &BTreeMap<String, String>) -> Result<(), Conf
         let reason = match key.as_str() {
             "isolation.level" if value == "read_committed" => "not modelled yet: there are no transactions",
             "group.id" => "a consumer's group is given with its name and topics",
-            "auto.offset.reset" if value.starts_with("by_duration:") => "not modelled yet",
             _ => continue,
         };
         return Err(ConfigError::new(key, value, reason));
@@ -382,9 +403,13 @@ mod tests {
     #[test]
     fn what_would_not_do_what_kafka_does_is_refused_with_the_reason() {
         check_refused("isolation.level", "read_committed", "not modelled yet");
-        check_refused("auto.offset.reset", "by_duration:PT1H", "not modelled yet");
         check_refused("group.id", "g", "a consumer's group");
-        check_refused("auto.offset.reset", "first", "String must be one of");
+        check_refused(
+            "auto.offset.reset",
+            "first",
+            "Invalid value `first` for configuration auto.offset.reset",
+        );
+        check_refused("auto.offset.reset", "by_duration:-PT1H", "Invalid value `by_duration:-PT1H`");
         check_refused("heartbeat.interval.ms", "45000", "Heartbeat must be set lower");
     }
 
@@ -416,6 +441,8 @@ mod tests {
     fn auto_commit_off_has_no_interval() {
         assert_eq!(read("enable.auto.commit", "false").unwrap().auto_commit_interval_ms, None);
         assert_eq!(read("auto.offset.reset", "none").unwrap().auto_offset_reset, None);
+        let hour = read("auto.offset.reset", "by_duration:PT1H").unwrap().auto_offset_reset;
+        assert_eq!(hour, Some(OffsetReset::ByDuration { ms: 3_600_000 }));
     }
 
     fn check_strategy(value: &str, assignors: &[ClientAssignor], protocol: RebalanceProtocol) {

@@ -70,9 +70,11 @@ pub enum Join {
     Joining {
         since: Time,
     },
-    /// The leader waits for metadata of topics that others subscribe to.
+    /// The leader waits for metadata, which was to be asked for anew.
     AwaitingMetadata {
         since: Time,
+        /// The version of what it knew.
+        version: u32,
         /// `None`: a leader that returned as a static member, whose group goes on with the plan that it has (R-GRP-25).
         members: Option<Rc<[Subscription]>>,
     },

@@ -12,6 +12,7 @@ use kafka_protocol::messages::{
     OffsetFetchResponse, TopicName,
 };
 
+use super::closing::CloseOptions;
 use super::config::OffsetReset;
 use super::owned::{FetchState, Position};
 use super::requests::Call;
@@ -66,7 +67,7 @@ impl Consumer {
         let initializing = self.subscription.initializing();
         if !self.spec.has_group() {
             // Nothing is committed without a group.
-            initializing.iter().for_each(|tp| self.reset_initial(now, tp, fx));
+            self.reset_initial(now, &initializing, fx);
         } else if !initializing.is_empty() {
             self.look_up_committed(now, &initializing, fx);
             return Progress::Blocked;
@@ -134,11 +135,18 @@ impl Consumer {
         match error.map(ErrorCode::from_code) {
             None => {
                 self.committed_lookup.restart();
+                let mut without = Vec::new();
                 for (topic, partition) in partitions() {
                     let tp = TopicPartition::new(&Topic::new(&topic.name), partition.partition_index);
-                    let epoch = LeaderEpoch(partition.committed_leader_epoch);
-                    self.take_committed(now, &tp, Offset(partition.committed_offset), epoch, fx);
+                    let position = Position {
+                        offset: Offset(partition.committed_offset),
+                        epoch: LeaderEpoch(partition.committed_leader_epoch),
+                    };
+                    if !self.take_committed(&tp, position, fx) {
+                        without.push(tp);
+                    }
                 }
+                self.reset_initial(now, &without, fx);
             }
             Some(error @ (ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable)) => {
                 self.offset_fetch_failed(now, attempt);
@@ -166,35 +174,34 @@ impl Consumer {
         }
     }
 
-    /// The committed offset is the position; without one the reset strategy decides (R-CONS-11).
+    /// The committed offset is the position, if there is one and a position is wanted. Says whether that is settled.
     fn take_committed(
         &mut self,
-        now: Time,
         tp: &TopicPartition,
-        offset: Offset,
-        epoch: LeaderEpoch,
+        committed: Position,
         fx: &mut Effects<ConsumerTimer>,
-    ) {
+    ) -> bool {
         let state = self.subscription.owned().get(tp).map(|owned| owned.state);
         if state != Some(FetchState::Initializing) {
-            return;
+            return true;
         }
-        if offset >= Offset::ZERO {
-            self.subscription.edit(tp, |owned| owned.committed = Some(offset));
-            self.metadata.saw_leader_epoch(tp, epoch);
-            self.set_position(tp, Position { offset, epoch }, PositionSource::Committed, fx);
-        } else {
-            self.reset_initial(now, tp, fx);
+        if committed.offset < Offset::ZERO {
+            return false;
         }
+        self.subscription.edit(tp, |owned| owned.committed = Some(committed.offset));
+        self.metadata.saw_leader_epoch(tp, committed.epoch);
+        self.set_position(tp, committed, PositionSource::Committed, fx);
+        true
     }
 
-    /// There is no committed offset.
-    fn reset_initial(&mut self, now: Time, tp: &TopicPartition, fx: &mut Effects<ConsumerTimer>) {
+    /// Without committed offsets the reset strategy decides, or poll() throws (R-CONS-11).
+    fn reset_initial(&mut self, now: Time, partitions: &[TopicPartition], fx: &mut Effects<ConsumerTimer>) {
         if let Some(strategy) = self.config.auto_offset_reset {
-            self.subscription.reset(tp, strategy);
-        } else {
-            // NoOffsetForPartitionException, which has no error code of its own.
-            self.fail(now, ErrorCode::OffsetOutOfRange, fx);
+            partitions.iter().for_each(|tp| self.subscription.reset(tp, strategy));
+        } else if !partitions.is_empty() {
+            let (client, partitions) = (self.spec.name.clone(), partitions.to_vec());
+            fx.event(Event::NoOffsetForPartitions { client, partitions });
+            self.begin_close(now, CloseOptions::default());
         }
     }
 
@@ -232,7 +239,7 @@ impl Consumer {
                 ListOffsetsPartition::default()
                     .with_partition_index(tp.partition)
                     .with_current_leader_epoch(epoch.0)
-                    .with_timestamp(strategy.timestamp())
+                    .with_timestamp(strategy.timestamp(now))
             };
             let topics = by_topic(resets.iter().map(|reset| (&reset.0, partition(reset))));
             let topic = |(topic, partitions): (&Topic, Vec<ListOffsetsPartition>)| {
@@ -291,6 +298,7 @@ impl Consumer {
         let source = match asked {
             OffsetReset::Earliest => PositionSource::Earliest,
             OffsetReset::Latest => PositionSource::Latest,
+            OffsetReset::ByDuration { .. } => PositionSource::ByDuration,
         };
         self.set_position(tp, Position { offset, epoch: LeaderEpoch::NONE }, source, fx);
     }

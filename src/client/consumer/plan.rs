@@ -1,8 +1,8 @@
 //! The plan that a group's leader makes with the assignor that the coordinator chose, and what it was made for
 //! (`ConsumerCoordinator.onLeaderElected` and its `MetadataSnapshot`).
 //!
-//! **Invariant:** a plan is made once each topic's metadata has been asked for, and made again when that has changed
-//! (R-GRP-34).
+//! **Invariant:** a plan is made from metadata of which nobody thinks that it is out of date, and made again when that has
+//! changed (R-GRP-34).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -80,16 +80,24 @@ impl Consumer {
             members.iter().flat_map(|member| member.topics.iter().cloned()).collect();
         self.want_metadata();
         let members = (!answer.skip_assignment).then(|| members.into());
-        self.membership.join = Join::AwaitingMetadata { since: now, members };
-        self.plan_if_metadata_is_there(now, fx);
+        let stale = self.metadata.is_stale(now);
+        let version = self.metadata.update_version();
+        self.membership.join = Join::AwaitingMetadata { since: now, version, members };
+        if !stale {
+            self.plan(now, fx);
+        }
     }
 
-    /// The leader's plan, once each topic's metadata has been asked for.
+    /// The leader's plan, once metadata is fresh (`updateGroupSubscription`).
     pub(super) fn plan_if_metadata_is_there(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
-        let Join::AwaitingMetadata { members, .. } = &self.membership.join else { return };
-        if self.membership.group_topics.iter().any(|topic| self.metadata.topic(topic).is_none()) {
-            return;
+        if matches!(self.membership.join, Join::AwaitingMetadata { version, .. } if self.metadata.update_version() > version)
+        {
+            self.plan(now, fx);
         }
+    }
+
+    fn plan(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        let Join::AwaitingMetadata { members, .. } = &self.membership.join else { return };
         let members = members.clone();
         self.membership.planned_for = Some(self.snapshot());
         let Some(members) = members else { return self.send_sync(now, Vec::new(), fx) };

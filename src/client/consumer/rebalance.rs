@@ -80,7 +80,11 @@ impl Consumer {
                     }
                     return false;
                 }
-                Join::Joining { .. } | Join::AwaitingMetadata { .. } | Join::Syncing { .. } => return false,
+                Join::AwaitingMetadata { .. } => {
+                    self.plan_if_metadata_is_there(now, fx);
+                    return false;
+                }
+                Join::Joining { .. } | Join::Syncing { .. } => return false,
                 Join::Synced { assignment } => {
                     self.membership.join = Join::IDLE;
                     self.membership.prepare = JoinPrepare::Needed;

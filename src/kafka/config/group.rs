@@ -146,15 +146,18 @@ fn is_offset_reset(text: &str) -> bool {
 
 /// `ShareGroupAutoOffsetResetStrategy`.
 fn offset_reset(text: &str) -> Option<OffsetReset> {
-    const NS_PER_MS: i128 = 1_000_000;
     match text {
         "earliest" => Some(OffsetReset::Earliest),
         "latest" => Some(OffsetReset::Latest),
-        _ => {
-            let ns = text.strip_prefix("by_duration:").and_then(nanoseconds).filter(|ns| *ns >= 0)?;
-            Some(OffsetReset::Ago { ms: i64::try_from(ns / NS_PER_MS).unwrap_or(i64::MAX) })
-        }
+        _ => by_duration_ms(text).map(|ms| OffsetReset::Ago { ms }),
     }
+}
+
+/// How long ago `by_duration:PT1H` is (KIP-1106).
+pub fn by_duration_ms(text: &str) -> Option<i64> {
+    const NS_PER_MS: i128 = 1_000_000;
+    let ns = text.strip_prefix("by_duration:").and_then(nanoseconds).filter(|ns| *ns >= 0)?;
+    Some(i64::try_from(ns / NS_PER_MS).unwrap_or(i64::MAX))
 }
 
 /// A duration as ISO 8601 writes it and `java.time.Duration` reads it: `P1DT2H3M4.5S`, each part with a sign if need be.

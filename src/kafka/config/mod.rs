@@ -27,8 +27,8 @@ pub use broker_keys::{broker_key, broker_keys, has_effect_on_brokers};
 pub use dynamic::{Layers, UpdateMode, check_dynamic, needs_listener, update_mode};
 pub use features::{FEATURE_KEYS, Features};
 pub use group::{
-    GROUP_KEYS, OffsetReset, check_group_config, default_limit, group_key, group_offset_reset, group_synonym,
-    group_value,
+    GROUP_KEYS, OffsetReset, by_duration_ms, check_group_config, default_limit, group_key,
+    group_offset_reset, group_synonym, group_value,
 };
 pub use listener_keys::listener_key;
 pub use log_keys::{LOG_KEYS, LogKey, synonyms_of};

@@ -491,6 +491,11 @@ pub enum Event {
         client: ClientName,
         reason: String,
     },
+    /// poll() threw NoOffsetForPartitionException, which has no error code and ends the program.
+    NoOffsetForPartitions {
+        client: ClientName,
+        partitions: Vec<TopicPartition>,
+    },
     /// An error that ends the client's program.
     ClientFailed {
         client: ClientName,

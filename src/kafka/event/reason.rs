@@ -159,6 +159,8 @@ pub enum PositionSource {
     Earliest,
     /// auto.offset.reset=latest: the high watermark.
     Latest,
+    /// auto.offset.reset=by_duration: the first record that is not older.
+    ByDuration,
     /// seek().
     Seek,
 }

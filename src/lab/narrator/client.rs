@@ -187,6 +187,11 @@ fn simple(time: Time, event: &Event) -> Option<Sentence> {
                 .detail("The leader told it to; it sees a record once that follower knows it to be committed.")
                 .rules(&["R-REPL-62", "R-REPL-64"])
         }
+        Event::NoOffsetForPartitions { client, partitions } => {
+            about(time, Tone::Bad, client, format!("{client} ends: nothing is committed of {}", list(partitions)))
+                .detail("With auto.offset.reset=none poll() throws NoOffsetForPartitionException.")
+                .rules(&["R-CONS-11"])
+        }
         Event::ClientFailed { client, error } => {
             about(time, Tone::Bad, client, format!("{client} ends with an error: {error}"))
         }

@@ -193,6 +193,7 @@ impl Narrator {
             | Event::PartitionsPaused { .. }
             | Event::PartitionsResumed { .. }
             | Event::CallRefused { .. }
+            | Event::NoOffsetForPartitions { .. }
             | Event::PositionOutOfRange { .. }
             | Event::TruncationDetected { .. }
             | Event::ReadReplicaChosen { .. }

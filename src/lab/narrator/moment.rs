@@ -305,9 +305,14 @@ fn brokers<'a>(ids: impl IntoIterator<Item = &'a BrokerId>) -> String {
 
 /// Where consumers begin to read, one sentence for each source and consumer.
 fn positions(time: Time, events: &[Event]) -> Vec<Sentence> {
-    let sources =
-        [PositionSource::Committed, PositionSource::Earliest, PositionSource::Latest, PositionSource::Seek];
-    sources.into_iter().flat_map(|source| positions_from(time, events, source)).collect()
+    const SOURCES: [PositionSource; 5] = [
+        PositionSource::Committed,
+        PositionSource::Earliest,
+        PositionSource::Latest,
+        PositionSource::ByDuration,
+        PositionSource::Seek,
+    ];
+    SOURCES.into_iter().flat_map(|source| positions_from(time, events, source)).collect()
 }
 
 fn positions_from(time: Time, events: &[Event], source: PositionSource) -> Vec<Sentence> {
@@ -325,6 +330,9 @@ fn positions_from(time: Time, events: &[Event], source: PositionSource) -> Vec<S
         PositionSource::Earliest => ("the log start: auto.offset.reset=earliest", &["R-CONS-11"]),
         PositionSource::Latest => {
             ("the high watermark: auto.offset.reset=latest", &["R-CONS-11", "R-CONS-12"])
+        }
+        PositionSource::ByDuration => {
+            ("the first record that is not older than auto.offset.reset=by_duration says", &["R-CONS-11"])
         }
         PositionSource::Seek => {
             ("where it was sent by seek(); what is committed stays until the next commit", &["R-CONS-9"])

@@ -69,3 +69,52 @@ fn what_arrives_after_the_exit_changes_nothing() {
     rig.run_until(60_000);
     rig.check_events(&[]);
 }
+
+const REMAIN: CloseOptions = CloseOptions { membership: GroupMembership::Remain, timeout_ms: None };
+const LEAVE: CloseOptions = CloseOptions { membership: GroupMembership::Leave, timeout_ms: None };
+
+#[test]
+fn who_is_to_remain_in_the_group_does_not_leave_it_r_cons_27() {
+    let mut rig = Rig::joined(&["poll"], &[]);
+    rig.held.insert(ApiKey::LeaveGroup);
+    rig.close_with(REMAIN);
+    assert_eq!(rig.count(ApiKey::LeaveGroup), 0);
+    assert!(rig.exited);
+}
+
+#[test]
+fn a_static_member_that_is_to_leave_says_so_r_cons_27() {
+    let mut rig = Rig::joined(&["poll"], &[("group.instance.id", "i1")]);
+    rig.held.insert(ApiKey::LeaveGroup);
+    rig.close_with(LEAVE);
+    let pending = rig.pending(ApiKey::LeaveGroup);
+    let Request::LeaveGroup(leave) = &*pending.request else { unreachable!() };
+    assert_eq!(leave.members[0].member_id.as_str(), "m1");
+    rig.held.remove(&ApiKey::LeaveGroup);
+    rig.settle();
+    assert!(rig.exited);
+}
+
+#[test]
+fn without_any_time_close_sends_its_commit_and_goodbye_and_waits_for_nothing_r_cons_27() {
+    let mut rig = Rig::joined(&["poll"], &[]);
+    rig.deliver(1, &[(0, 0, 4)]);
+    rig.events.clear();
+    rig.held.extend([ApiKey::LeaveGroup, ApiKey::OffsetCommit]);
+    rig.close_with(CloseOptions { timeout_ms: Some(0), ..CloseOptions::default() });
+    assert_eq!((rig.count(ApiKey::OffsetCommit), rig.count(ApiKey::LeaveGroup)), (1, 1));
+    assert!(rig.exited);
+    rig.check_events(&["commit failed: REQUEST_TIMED_OUT", "gave up [0]: Closing"]);
+}
+
+#[test]
+fn close_waits_for_what_commit_async_has_sent() {
+    let mut rig = Rig::joined(&["poll"], &[("enable.auto.commit", "false")]);
+    rig.held.insert(ApiKey::OffsetCommit);
+    rig.ask(Ask::Commit { offsets: Some(vec![(tp(0), 7)]), waits: false });
+    rig.close();
+    assert!(!rig.exited);
+    rig.held.remove(&ApiKey::OffsetCommit);
+    rig.settle();
+    assert!(rig.exited);
+}

@@ -123,8 +123,12 @@ impl Rig {
     }
 
     fn close(&mut self) {
+        self.close_with(CloseOptions::default());
+    }
+
+    fn close_with(&mut self, options: CloseOptions) {
         let mut fx = Effects::default();
-        self.consumer.close(self.now, CloseOptions::default(), &mut fx);
+        self.consumer.close(self.now, options, &mut fx);
         self.carry_out(fx);
         self.settle();
     }
@@ -385,6 +389,7 @@ fn tell(event: &Event) -> String {
             format!("connection to {node} lost, {requests} requests")
         }
         Event::RequestTimedOut { node, api, .. } => format!("{} at {node} timed out", api.name()),
+        Event::NoOffsetForPartitions { partitions, .. } => format!("no offset for [{}]", list(partitions)),
         Event::ClientFailed { error, .. } => format!("failed: {error}"),
         other => panic!("no consumer tells {other:?}"),
     }

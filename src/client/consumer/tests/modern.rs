@@ -119,7 +119,7 @@ fn check_stale_commit(rig: &mut Rig, epoch: i32) {
 }
 
 #[test]
-fn before_the_share_shrinks_a_commit_of_a_stale_epoch_is_made_again_in_the_new_one_r_cg8_19() {
+fn before_the_share_shrinks_a_commit_of_a_stale_epoch_is_made_again_in_the_new_one_r_cg8_19_r_cons_23() {
     let mut rig = member(&["poll"], &[RARELY], &[0, 1]);
     rig.held.insert(ApiKey::OffsetCommit);
     rig.run_until(5_000);
@@ -135,7 +135,7 @@ fn before_the_share_shrinks_a_commit_of_a_stale_epoch_is_made_again_in_the_new_o
 }
 
 #[test]
-fn a_commit_of_a_stale_epoch_that_the_application_made_fails_r_cg8_19() {
+fn a_commit_of_a_stale_epoch_that_the_application_made_fails_r_cg8_19_r_cons_23() {
     let mut rig = Rig::new(&["poll", "commit"], &[MODERN, ("enable.auto.commit", "false")]);
     rig.committed.insert(0, 0);
     rig.held.extend([BEAT, ApiKey::OffsetCommit]);
@@ -328,4 +328,25 @@ fn a_partition_that_is_lost_before_its_turn_cannot_be_sought() {
         "processed 0@0",
         "threw: No current assignment for partition t-0",
     ]);
+}
+
+#[test]
+fn close_says_what_is_to_become_of_the_membership_r_cons_27() {
+    let check = |config: &[(&str, &str)], membership, epoch: Option<i32>| {
+        let mut rig = member(&["poll"], config, &[0]);
+        rig.close_with(CloseOptions { membership, timeout_ms: None });
+        assert_eq!(
+            (rig.count(BEAT) > 0).then(|| beat(&rig).member_epoch),
+            epoch,
+            "{config:?} {membership:?}"
+        );
+        assert_eq!(rig.exited, epoch.is_none(), "{config:?} {membership:?}");
+    };
+    let fixed = &[("group.instance.id", "i1")];
+    check(&[], GroupMembership::Default, Some(-1));
+    check(&[], GroupMembership::Leave, Some(-1));
+    check(&[], GroupMembership::Remain, None);
+    check(fixed, GroupMembership::Default, Some(-2));
+    check(fixed, GroupMembership::Remain, Some(-2));
+    check(fixed, GroupMembership::Leave, Some(-1));
 }

@@ -36,11 +36,7 @@ fn check_start(config: &[(&str, &str)], position: i64, events: &[&str]) {
 fn without_a_committed_offset_the_reset_strategy_decides_r_cons_11() {
     check_start(&[], 100, &["position of 0 is 100: Latest"]);
     check_start(&[("auto.offset.reset", "earliest")], 10, &["position of 0 is 10: Earliest"]);
-    check_start(
-        &[("auto.offset.reset", "none")],
-        -1,
-        &["failed: OFFSET_OUT_OF_RANGE", "gave up [0]: Closing"],
-    );
+    check_start(&[("auto.offset.reset", "none")], -1, &["no offset for [0]", "gave up [0]: Closing"]);
 }
 
 #[test]
@@ -48,6 +44,34 @@ fn without_reset_strategy_the_program_ends_and_leaves_the_group_r_cons_11() {
     let mut rig = Rig::new(&["poll"], &[("auto.offset.reset", "none")]);
     rig.start();
     assert!(rig.exited);
+    assert!(rig.events.contains(&"no offset for [0]".to_owned()), "{:?}", rig.events);
+}
+
+#[test]
+fn by_duration_starts_at_the_first_record_that_is_not_older_r_cons_11() {
+    let mut rig = Rig::new(&["poll"], &[("auto.offset.reset", "by_duration:PT1M")]);
+    rig.held.insert(ApiKey::ListOffsets);
+    rig.start();
+    let timestamp = |rig: &Rig| {
+        let Request::ListOffsets(ask) = &*rig.pending(ApiKey::ListOffsets).request else { unreachable!() };
+        ask.topics[0].partitions[0].timestamp
+    };
+    assert_eq!(timestamp(&rig), Time::ZERO.wall_ms() - 60_000);
+    let pending = rig.pending(ApiKey::ListOffsets);
+    let Request::ListOffsets(ask) = &*pending.request else { unreachable!() };
+    // No record is that new: like Kafka's, the consumer asks again when its request would have timed out.
+    rig.log_start = -1;
+    let none = rig.log_ends(ask);
+    rig.answer(&pending, none);
+    rig.log_start = 100;
+    rig.events.clear();
+    rig.run_until(29_999);
+    assert_eq!(rig.count(ApiKey::ListOffsets), 0);
+    rig.run_until(30_100);
+    assert_eq!(timestamp(&rig), rig.now.wall_ms() - 60_000 - 100);
+    rig.held.remove(&ApiKey::ListOffsets);
+    rig.settle();
+    rig.check_events(&["position of 0 is 100: ByDuration"]);
 }
 
 #[test]

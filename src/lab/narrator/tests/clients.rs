@@ -153,6 +153,7 @@ fn what_a_consumer_is_asked_for_is_told() {
             (6, called(CommitOutcome::Committed)),
             (7, called(CommitOutcome::Retriable)),
             (8, called(CommitOutcome::Failed(ErrorCode::UnknownMemberId))),
+            (8, Event::NoOffsetForPartitions { client: client(), partitions: vec![tp(0), tp(1)] }),
             (9, Event::CallRefused { client: client(), reason: "No current assignment".to_owned() }),
         ],
         expect![[r#"
@@ -170,6 +171,8 @@ fn what_a_consumer_is_asked_for_is_told() {
                 Warn: A later commit may have passed it, so the application decides.
             00:00.008  consumer-b: commitAsync() failed: UNKNOWN_MEMBER_ID (R-CONS-20, R-CONS-22)
                 Bad
+            00:00.008  consumer-b ends: nothing is committed of orders-0, orders-1 (R-CONS-11)
+                Bad: With auto.offset.reset=none poll() throws NoOffsetForPartitionException.
             00:00.009  consumer-b could not do what it was asked for: No current assignment
                 Warn
         "#]],
