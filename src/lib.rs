@@ -12,6 +12,7 @@
 //! - [`lab`]: what a person works with. Scenario files, commands, sessions, the narrator, the pace.
 //! - `conformance`: what Apache Kafka recorded, lived again. With the feature `native`.
 //! - `swarm`: clusters drawn from seeds, hit by faults and watched from outside. With the feature `native`.
+//! - `bench`: how fast it all is. With the feature `bench`.
 //! - [`view`]: a session as a view model, and the words for it.
 //! - `ui`: the page; `api`: the sandbox for JavaScript. Both with the feature `web`.
 
@@ -23,6 +24,8 @@ pub mod lab;
 pub mod conformance;
 #[cfg(feature = "native")]
 pub mod swarm;
+#[cfg(feature = "bench")]
+pub mod bench;
 pub mod view;
 #[cfg(feature = "web")]
 pub mod api;

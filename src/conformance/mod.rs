@@ -86,7 +86,7 @@ pub const ADAPTERS: &[(&str, Adapter)] = &[
 
 /// Each file that has no adapter, with the tests that live it.
 pub const ELSEWHERE: &[(&str, &str)] = &[
-    ("10_performance_reference.json", "src/bin/glassbroker/bench/assign.rs"),
+    ("10_performance_reference.json", "src/bench/assign.rs"),
     ("14_share_groups.json", "src/kafka/broker/shares/tests/recorded.rs"),
     ("15_quorum.json", "tests/scenario/quorum_vector.rs"),
     ("16_live_scenarios.json", "tests/scenario/live/mod.rs"),

@@ -216,7 +216,7 @@ pub struct GroupView {
     pub generation: i32,
     /// What `generation` is: "generation", or "epoch" with the newer protocol.
     pub counted: &'static str,
-    /// "range".
+    /// "range", "consumer protocol, uniform".
     pub protocol: Rc<str>,
     pub coordinator: Option<BrokerId>,
     pub waiting: Option<Rc<str>>,
@@ -258,6 +258,8 @@ pub struct ConsumerView {
     pub state: Rc<str>,
     /// It is the one that computes the assignment.
     pub group_leader: bool,
+    /// Of a static member.
+    pub instance_id: Option<Rc<str>>,
     pub owned: Rc<[TopicPartition]>,
     pub program: Rc<[Rc<str>]>,
     /// Index of the program's line that is being carried out.

@@ -143,12 +143,21 @@ pub fn group(view: &GroupView) -> String {
     )
 }
 
+/// What a member is beside a member: "group leader, static i-1".
+pub fn badge(view: &ConsumerView) -> String {
+    let leader = view.group_leader.then(|| "group leader".to_owned());
+    let fixed = view.instance_id.as_ref().map(|id| format!("static {id}"));
+    leader.into_iter().chain(fixed).collect::<Vec<_>>().join(", ")
+}
+
 pub fn consumer(view: &ConsumerView) -> String {
     let lag: i64 = view.partitions.iter().map(|partition| partition.lag).sum();
+    let badge = badge(view);
     format!(
-        "Consumer {}, {}, owns {}, lag {}{}.",
+        "Consumer {}, {}{}, owns {}, lag {}{}.",
         view.name,
         word(&view.state, "stable"),
+        if badge.is_empty() { badge } else { format!(", {badge}") },
         list(&view.owned),
         count(lag, "record"),
         faults(&view.faults)

@@ -3,7 +3,6 @@
 //! Exit codes: 0 when it did what was asked, 1 when a case of the vectors or a seed of the swarm failed, 2 when the
 //! arguments or a file are wrong.
 
-mod bench;
 mod conformance;
 mod rules;
 mod run;
@@ -11,7 +10,10 @@ mod swarm;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
+use glassbroker::bench::{assign, engine};
 use glassbroker::conformance::ConformanceError;
 use glassbroker::kafka::time::{Time, parse_us};
 use glassbroker::lab::session::{Options, Session};
@@ -151,15 +153,24 @@ fn duration(text: &str) -> Result<Time, &'static str> {
     parse_us(text).map(Time::from_us).ok_or("it is no time such as 500ms, 60s or 5min")
 }
 
+fn clock() -> Duration {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    START.elapsed()
+}
+
 fn work(arguments: &Arguments) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match arguments.task {
         Task::Help => writeln!(out, "{USAGE}")?,
         Task::Run => run::run(arguments, &mut out)?,
         Task::Check => run::check(arguments, &mut out)?,
-        Task::Bench if arguments.file.as_deref() == Some("assign") => bench::assign::run(&mut out)?,
-        Task::Bench if arguments.file.is_some() => bench::scenario(arguments, &mut out)?,
-        Task::Bench => bench::engine(&mut out)?,
+        Task::Bench if arguments.file.as_deref() == Some("assign") => assign::run(clock, &mut out)?,
+        Task::Bench if arguments.file.is_some() => {
+            open(arguments)?;
+            let open = || open(arguments).expect("it was opened before");
+            engine::scenario(clock, open, arguments.until, &mut out)?;
+        }
+        Task::Bench => engine::engine(clock, &mut out)?,
         Task::Conformance => conformance::run(arguments.vectors.as_deref(), &mut out)?,
         Task::Rules => rules::run(arguments.file.as_deref(), &mut out)?,
     }

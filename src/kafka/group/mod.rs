@@ -191,6 +191,11 @@ impl GroupCoordinator {
         self.shards.get(&self.partition_for(id))?.consumer_group(id)
     }
 
+    /// The name of the assignor that plans for a group of the newer protocol.
+    pub fn assignor_of<'a>(&self, group: &'a ConsumerGroup) -> &'a str {
+        group.assignor(self.config.consumer.assignors[0])
+    }
+
     /// A classic group, if it is coordinated here.
     pub fn group(&self, id: &GroupId) -> Option<&Rc<ClassicGroup>> {
         self.shards.get(&self.partition_for(id))?.group(id)

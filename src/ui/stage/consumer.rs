@@ -46,7 +46,7 @@ pub fn Consumer(props: &ConsumerProps) -> Html {
                 { for view.owned.iter().map(|tp| html! {
                     <span key={tp.to_string()} class="chip" title={tp.to_string()}>{ tp.to_string() }</span>
                 }) }
-                <span key="badge" class="badge">{ if view.group_leader { "group leader" } else { "" } }</span>
+                <span key="badge" class="badge">{ sentences::badge(view) }</span>
                 <span key="state" class="state">{ view.state.as_ref() }</span>
                 <span key="waiting" class="waiting">{ view.waiting.as_deref().unwrap_or("").to_owned() }</span>
             </div>

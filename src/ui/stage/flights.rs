@@ -1,5 +1,7 @@
 //! Links and what flies on them: one canvas over the stage, painted at each frame.
 //!
+//! Links pass behind what stands in their way: they are never drawn over text.
+//!
 //! **Invariant:** a dot's place is a function of its flight's times and the virtual clock alone.
 
 use std::cell::RefCell;
@@ -21,6 +23,8 @@ use crate::view::model::{Flight, FlightKind, Model};
 const CANVAS_ID: &str = "flights";
 /// A scene narrower than this has one column of cards.
 const ONE_COLUMN: f64 = 745.0;
+/// Cards, and what stands in the head of a group.
+const TEXTS: &str = "[data-node], .group-head > *";
 /// Of more links than these only the busy ones are drawn.
 const MOST_LINKS: usize = 24;
 
@@ -102,6 +106,7 @@ impl Painter {
             .is_some_and(|query| query.matches());
         let easel = Easel { pen: &pen, palette: &self.palette, scene: &scene };
         easel.links(&shown.model);
+        easel.uncover();
         if still {
             easel.counts(&shown.model.flights);
         } else if shown.shows_flights {
@@ -140,17 +145,27 @@ impl Scene {
         if let Some(known) = self.frames.borrow().get(&selector) {
             return *known;
         }
-        let frame = self.region.query_selector(&selector).ok().flatten().map(|element| {
-            let place = element.get_bounding_client_rect();
-            Frame {
-                x: place.left() - self.left,
-                y: place.top() - self.top,
-                width: place.width(),
-                height: place.height(),
-            }
-        });
+        let element = self.region.query_selector(&selector).ok().flatten();
+        let frame = element.map(|element| self.place(&element));
         self.frames.borrow_mut().insert(selector, frame);
         frame
+    }
+
+    fn place(&self, element: &Element) -> Frame {
+        let place = element.get_bounding_client_rect();
+        Frame {
+            x: place.left() - self.left,
+            y: place.top() - self.top,
+            width: place.width(),
+            height: place.height(),
+        }
+    }
+
+    /// The frames of everything that links may not cover.
+    fn texts(&self) -> Vec<Frame> {
+        let Ok(found) = self.region.query_selector_all(TEXTS) else { return Vec::new() };
+        let element = |index| found.item(index)?.dyn_into::<Element>().ok();
+        (0..found.length()).filter_map(element).map(|element| self.place(&element)).collect()
     }
 
     fn card(&self, node: NodeId) -> Option<Frame> {
@@ -208,6 +223,13 @@ impl Easel<'_> {
             self.pen.stroke();
         }
         self.pen.set_global_alpha(1.0);
+    }
+
+    /// Takes away what links have drawn over cards and heads of groups.
+    fn uncover(&self) {
+        for Frame { x, y, width, height } in self.scene.texts() {
+            self.pen.clear_rect(x, y, width, height);
+        }
     }
 
     fn dot(&self, flight: &Flight, now: Time) {

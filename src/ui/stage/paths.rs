@@ -1,6 +1,7 @@
 //! Where links run between the cards of the stage: plain geometry.
 //!
-//! **Invariant:** a link leaves and enters at a card's edge and runs in the gaps, never over text.
+//! **Invariant:** a link leaves and enters at a card's edge, in one bend; what stands between, it passes behind
+//! ([`super::flights`]).
 
 /// A card's place, in CSS pixels of the scene.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -12,7 +12,6 @@ use super::reuse::{keep_array, keep_list};
 use crate::client::consumer::{Activity, Consumer, Line, MemberState, Waiting};
 use crate::client::producer::status::{BatchState, Waiting as ProducerWaiting};
 use crate::client::producer::{Phase, Producer};
-use crate::kafka::group::ClassicGroup;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, Generation, GroupId, NodeId, Offset, TopicPartition};
@@ -142,13 +141,12 @@ pub fn group_view(
     members.sort_by(|a, b| a.name.cmp(&b.name));
     let members = keep_list(before.map(|view| &view.members), members, |a, b| a.name == b.name);
     let modern = match group {
-        Some(group) => matches!(group, GroupAt::Modern(..)),
+        Some(group) => matches!(group, GroupAt::Modern { .. }),
         None => consumers.iter().any(|source| source.client.config().is_modern),
     };
     let protocol = match group {
-        Some(GroupAt::Classic(ClassicGroup { protocol: Some(protocol), .. })) => protocol,
         Some(group) => group.protocol(),
-        None => "as its members know",
+        None => Rc::from("as its members know"),
     };
     GroupView {
         id: id.clone(),
@@ -158,7 +156,7 @@ pub fn group_view(
         tone: group.map_or(if is_group { Tone::Warning } else { Tone::Neutral }, GroupAt::tone),
         generation: group.map_or(known_to_members(consumers).0, GroupAt::generation).max(0),
         counted: if modern { "epoch" } else { "generation" },
-        protocol: Rc::from(protocol),
+        protocol,
         coordinator: coordinator.map(|(broker, _)| broker),
         waiting: group.and_then(|group| group.waiting(now)).map(Rc::from),
         members,
@@ -198,6 +196,7 @@ fn consumer_view(
         health: if source.health == Health::Running && !stable { Health::Waiting } else { source.health },
         state: Rc::from(consumer_state(source)),
         group_leader: lives && membership.is_leader,
+        instance_id: consumer.config().group_instance_id.clone(),
         owned: keep_array(before.map(|view| &view.owned), owned),
         program: keep_array(before.map(|view| &view.program), lines.collect()),
         line: runs.then(|| program.line_index() as u8),
@@ -217,6 +216,7 @@ fn gone_view(member: &Counted, now: Time) -> ConsumerView {
         health: Health::Dead,
         state: Rc::from("gone"),
         group_leader: false,
+        instance_id: member.instance_id.clone(),
         owned: member.owned.clone().into(),
         program: Rc::from([]),
         line: None,

@@ -1,5 +1,7 @@
 //! A group as its coordinator knows it, of either protocol.
 
+use std::rc::Rc;
+
 use super::client::seconds;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::event::{ConsumerGroupState, GroupState};
@@ -14,13 +16,18 @@ use crate::view::sentences;
 #[derive(Clone, Copy)]
 pub enum GroupAt<'a> {
     Classic(&'a ClassicGroup),
-    /// With the image, in which its partitions have names.
-    Modern(&'a ConsumerGroup, &'a ClusterImage),
+    /// With the image, in which its partitions have names, and the name of the assignor that plans for it.
+    Modern {
+        group: &'a ConsumerGroup,
+        image: &'a ClusterImage,
+        assignor: &'a str,
+    },
 }
 
 /// Somebody whom the coordinator counts as a member.
 pub struct Counted {
     pub client: ClientName,
+    pub instance_id: Option<Rc<str>>,
     pub owned: Vec<TopicPartition>,
     /// When it is removed unless it is heard from before.
     pub expires_at: Option<Time>,
@@ -30,7 +37,7 @@ impl GroupAt<'_> {
     pub fn state(self) -> &'static str {
         match self {
             GroupAt::Classic(group) => group.state.name(),
-            GroupAt::Modern(group, _) => group.state().name(),
+            GroupAt::Modern { group, .. } => group.state().name(),
         }
     }
 
@@ -42,7 +49,7 @@ impl GroupAt<'_> {
                 GroupState::Empty => Tone::Neutral,
                 GroupState::Dead => Tone::Bad,
             },
-            GroupAt::Modern(group, _) => match group.state() {
+            GroupAt::Modern { group, .. } => match group.state() {
                 ConsumerGroupState::Stable => Tone::Good,
                 ConsumerGroupState::Assigning | ConsumerGroupState::Reconciling => Tone::Warning,
                 ConsumerGroupState::Empty => Tone::Neutral,
@@ -55,21 +62,22 @@ impl GroupAt<'_> {
     pub fn generation(self) -> i32 {
         match self {
             GroupAt::Classic(group) => group.generation.0,
-            GroupAt::Modern(group, _) => group.base.epoch.0,
+            GroupAt::Modern { group, .. } => group.base.epoch.0,
         }
     }
 
-    pub fn protocol(self) -> &'static str {
+    /// The assignor that its members have agreed on, or that the coordinator plans with.
+    pub fn protocol(self) -> Rc<str> {
         match self {
-            GroupAt::Classic(_) => "no protocol yet",
-            GroupAt::Modern(..) => "planned by the coordinator",
+            GroupAt::Classic(group) => Rc::from(group.protocol.as_deref().unwrap_or("no protocol yet")),
+            GroupAt::Modern { assignor, .. } => format!("consumer protocol, {assignor}").into(),
         }
     }
 
     pub fn waiting(self, now: Time) -> Option<String> {
         match self {
             GroupAt::Classic(group) => classic_waiting(group, now),
-            GroupAt::Modern(group, _) => {
+            GroupAt::Modern { group, .. } => {
                 let behind = |member: &&ConsumerMember| !member.pending_revocation.is_empty();
                 let members = group.base.members.values().map(|member| &**member);
                 let names: Vec<&str> = members.filter(behind).map(|member| member.client.as_str()).collect();
@@ -87,7 +95,7 @@ impl GroupAt<'_> {
                 let gone = group.members.values().filter(|member| !lives(&member.client));
                 gone.map(classic_member).collect()
             }
-            GroupAt::Modern(group, image) => {
+            GroupAt::Modern { group, image, .. } => {
                 let gone = group.base.members.values().filter(|member| !lives(&member.client));
                 gone.map(|member| modern_member(group, member, image)).collect()
             }
@@ -98,6 +106,7 @@ impl GroupAt<'_> {
 fn classic_member(member: &Member) -> Counted {
     Counted {
         client: member.client.clone(),
+        instance_id: member.instance_id.as_deref().map(Rc::from),
         owned: assigned_partitions(&member.assignment),
         expires_at: Some(member.expires_at),
     }
@@ -108,6 +117,7 @@ fn modern_member(group: &ConsumerGroup, member: &ConsumerMember, image: &Cluster
     let named = |(topic, partition)| Some(TopicPartition::new(image.topic_name(topic)?, partition));
     Counted {
         client: member.client.clone(),
+        instance_id: member.instance_id.as_deref().map(Rc::from),
         owned: owned.filter_map(named).collect(),
         expires_at: group.deadlines.get(&member.id).and_then(|deadlines| deadlines.session),
     }

@@ -81,7 +81,10 @@ impl<'a> Sources<'a> {
         for broker in self.brokers.iter().filter_map(BrokerSource::alive) {
             let classic = broker.groups().groups().map(|group| (&group.id, GroupAt::Classic(group)));
             let modern = broker.groups().consumer_groups();
-            let modern = modern.map(|group| (&group.base.id, GroupAt::Modern(group, self.image)));
+            let modern = modern.map(|group| {
+                let assignor = broker.groups().assignor_of(group);
+                (&group.base.id, GroupAt::Modern { group, image: self.image, assignor })
+            });
             for (id, group) in classic.chain(modern) {
                 let entry = groups.entry(id.clone()).or_insert_with(|| (id.clone(), None, Vec::new()));
                 entry.1 = Some((broker.id(), group));

@@ -11,13 +11,14 @@ use std::collections::BTreeMap;
 use crate::source::{Lexeme, Token, tokens};
 
 /// The rooms with their height.
-const ROOMS: [(&str, u8); 9] = [
+const ROOMS: [(&str, u8); 10] = [
     ("kafka", 0),
     ("client", 1),
     ("sim", 2),
     ("lab", 3),
     ("conformance", 3),
     ("swarm", 3),
+    ("bench", 4),
     ("view", 4),
     ("ui", 5),
     ("api", 5),

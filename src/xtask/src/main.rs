@@ -24,6 +24,7 @@ usage: cargo xtask COMMAND
 
   serve [--port N] [--release]  build the page, serve it on this machine, rebuild at every change of a file
   test [PART...]                everything that must hold, or only the parts named
+  bench-web                     how fast the engine is in headless Chromium
   dist                          build dist/, the page as any static host can serve it
   tidy                          the parts of test that only read text: layers, text, rules
 
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
     let done = Repo::find().and_then(|repo| match words.as_slice() {
         ["serve", options @ ..] => serve::serve(&repo, options).map(|()| true),
         ["test", parts @ ..] => test::test(&repo, parts),
+        ["bench-web"] => test::bench_web(&repo).map(|()| true),
         ["tidy"] => test::test(&repo, &["layers", "text", "rules"]),
         ["dist"] => dist::dist(&repo).map(|()| true),
         ["help" | "--help" | "-h"] => {

@@ -166,7 +166,8 @@ fn lint_web(repo: &Repo) -> Result<Count, String> {
     tools::component(repo, "clippy", "clippy")?;
     tools::wasm_target(repo)?;
     let mut clippy = repo.cargo(&["clippy"]);
-    clippy.args(WEB).args(["--lib", "--bins", "--test", "web", "--", "-D", "warnings"]);
+    clippy.args(WEB).args(["--features", "bench", "--lib", "--bins", "--test", "web", "--bench", "web"]);
+    clippy.args(["--", "-D", "warnings"]);
     run(clippy).map(|()| PASSED)
 }
 
@@ -177,6 +178,17 @@ fn browser(repo: &Repo) -> Result<Count, String> {
     tests.args(WEB).args(["--test", "web"]);
     chrome.prepare(repo, &mut tests)?;
     counted(run_and_read(tests)?)
+}
+
+/// Prints what the engine does in a browser, as the page is compiled.
+pub fn bench_web(repo: &Repo) -> Result<(), String> {
+    let chrome = Chrome::get(repo)?;
+    tools::for_browser_tests(repo)?;
+    let mut bench = repo.cargo(&["test", "--profile", "web"]);
+    bench.args(WEB).args(["--features", "bench", "--bench", "web", "--", "--nocapture"]);
+    chrome.prepare(repo, &mut bench)?;
+    bench.env("WASM_BINDGEN_TEST_TIMEOUT", "900");
+    run(bench)
 }
 
 fn site(repo: &Repo) -> Result<Count, String> {

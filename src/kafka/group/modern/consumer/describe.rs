@@ -23,10 +23,14 @@ fn text(text: &str) -> StrBytes {
 }
 
 impl ConsumerGroup {
+    /// The name of the assignor that plans for it, `default` unless members ask for one (R-CG8-9).
+    pub fn assignor(&self, default: ServerAssignor) -> &str {
+        let members = self.base.members.values().map(|member| &**member);
+        self.preferred_assignor(members).unwrap_or(default.name())
+    }
+
     pub fn describe(&self, default: ServerAssignor, image: &ClusterImage) -> DescribedGroup {
-        let members = || self.base.members.values().map(|member| &**member);
-        let assignor = self.preferred_assignor(members()).unwrap_or(default.name());
-        let described = members().map(|member| {
+        let described = self.base.members.values().map(|member| {
             let target = self.base.target.of(&member.id);
             member.describe(assignment(target.partitions(), image), image)
         });
@@ -35,7 +39,7 @@ impl ConsumerGroup {
             .with_group_state(text(self.state().name()))
             .with_group_epoch(self.base.epoch.0)
             .with_assignment_epoch(self.base.target.epoch.0)
-            .with_assignor_name(text(assignor))
+            .with_assignor_name(text(self.assignor(default)))
             .with_members(described.collect())
     }
 }
