@@ -22,7 +22,7 @@ use crate::kafka::random::Random;
 use crate::kafka::record::{BatchBuilder, NewRecord};
 use crate::kafka::replication::manager::{Notice, Step as ReplicaStep};
 use crate::kafka::replication::purgatory::SharedFetch;
-use crate::kafka::replication::{LogDirectory, Partition, ReplicaManager};
+use crate::kafka::replication::{LogDirectory, Partition, ReplicaManager, Verified};
 use crate::kafka::time::Time;
 use crate::kafka::types::{
     BrokerEpoch, BrokerId, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicId, TopicPartition,
@@ -248,7 +248,8 @@ impl Bench {
         let produce =
             ProduceRequest::default().with_acks(acks).with_timeout_ms(30_000).with_topic_data(vec![topic]);
         let first = self.partition().log.log_end_offset();
-        let effects = self.step(|replicas, step| replicas.produce(request(), &produce, step));
+        let effects =
+            self.step(|replicas, step| replicas.produce(request(), &produce, &Verified::default(), step));
         let refused = answers(&effects).find_map(|response| match response {
             Response::Produce(answer) => {
                 let code = answer.responses[0].partition_responses[0].error_code;

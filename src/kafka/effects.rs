@@ -34,6 +34,10 @@ pub enum Channel {
     ShareState,
     /// What a coordinator of share groups asks of leaders.
     EndOffsets,
+    /// What a leader asks of the coordinators of transactions.
+    AddPartitions,
+    /// What a coordinator of transactions has written to their partitions.
+    Markers,
 }
 
 /// The other end of a connection, as its opener names it.

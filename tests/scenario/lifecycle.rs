@@ -155,7 +155,7 @@ fn a_consumer_past_the_high_watermark_of_a_new_leader_does_not_wait() {
         let purgatory = c.world.broker(BrokerId(2)).expect("it runs").replicas().purgatory();
         purgatory.iter().any(|(_, waiting)| match &waiting.operation {
             Operation::Fetch(parked) => parked.fetch.replica_state.replica_id.0 < 0,
-            Operation::Produce(_) | Operation::DeleteRecords(_) => false,
+            Operation::Produce(_) | Operation::DeleteRecords(_) | Operation::Markers(_) => false,
         })
     };
     let end = c.world.now().plus_ms(1_000);

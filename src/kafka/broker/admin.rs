@@ -20,6 +20,7 @@ use super::configs::together;
 use super::process::{Broker, Purpose};
 use super::share_state::SHARE_STATE_TOPIC;
 use super::timer::BrokerTimer;
+use super::transactions::TRANSACTION_STATE_TOPIC;
 use crate::kafka::controller::image::{ClusterImage, PartitionRegistration, TopicImage};
 use crate::kafka::controller::not_controller;
 use crate::kafka::effects::{Channel, Effect, Effects, RequestId};
@@ -108,6 +109,7 @@ impl Broker {
             let topic = match name.as_str() {
                 OFFSETS_TOPIC => self.offsets_topic(),
                 SHARE_STATE_TOPIC => self.share_state_topic(),
+                TRANSACTION_STATE_TOPIC => self.transaction_state_topic(),
                 _ => automatic_topic(name),
             };
             self.create_topic(now, name, topic, fx);
@@ -150,12 +152,14 @@ impl Broker {
         fx: &mut Effects<BrokerTimer>,
     ) -> FindCoordinatorResponse {
         const GROUP: i8 = 0;
+        const TRANSACTION: i8 = 1;
         const SHARE: i8 = 2;
         let mut coordinators = Vec::new();
         for key in &request.coordinator_keys {
             let found = match request.key_type {
                 GROUP if key.is_empty() => Err(ErrorCode::InvalidGroupId),
                 GROUP => self.group_coordinator(now, key, fx),
+                TRANSACTION => self.transaction_coordinator(now, key, fx),
                 SHARE => {
                     let key = key.parse::<ShareKey>().map_err(|_| ErrorCode::InvalidRequest);
                     key.and_then(|key| self.share_coordinator(now, &key, fx))
@@ -267,7 +271,9 @@ impl Broker {
             | Purpose::FetchReplicas { .. }
             | Purpose::LookUp { .. }
             | Purpose::ShareState(_)
-            | Purpose::EndOffsets(_) => {}
+            | Purpose::EndOffsets(_)
+            | Purpose::AddPartitions(_)
+            | Purpose::Markers(_) => {}
         }
     }
 }

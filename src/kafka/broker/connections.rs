@@ -160,6 +160,22 @@ impl Broker {
                 };
                 self.end_offsets_lost(now, leader, contexts.into_iter().filter_map(ask).collect(), fx);
             }
+            NodeId::Broker(coordinator) if peer.channel == Channel::AddPartitions => {
+                let questions = |purpose| match purpose {
+                    Purpose::AddPartitions(questions) => questions,
+                    _ => Vec::new(),
+                };
+                let lost = contexts.into_iter().flat_map(questions).collect();
+                self.add_partitions_lost(now, coordinator, lost, fx);
+            }
+            NodeId::Broker(leader) if peer.channel == Channel::Markers => {
+                let entries = |purpose| match purpose {
+                    Purpose::Markers(entries) => entries,
+                    _ => Vec::new(),
+                };
+                let lost = contexts.into_iter().flat_map(entries).collect();
+                self.requeue_markers(now, leader, lost, fx);
+            }
             NodeId::Controller(controller) => {
                 self.to_controller.lost(controller, peer.channel);
                 self.flush(now, peer.channel, fx);

@@ -24,9 +24,7 @@ impl Broker {
         fx: &mut Effects<BrokerTimer>,
     ) {
         match &*request {
-            Request::Produce(produce) => {
-                self.with_replicas(now, fx, |replicas, step| replicas.produce(id, produce, step));
-            }
+            Request::Produce(_) => self.on_produce(now, id, request.clone(), fx),
             Request::Fetch(_) => {
                 let fetch = SharedFetch::new(request.clone()).expect("a Fetch request");
                 self.with_replicas(now, fx, |replicas, step| replicas.fetch(id, &fetch, step));
@@ -73,9 +71,17 @@ impl Broker {
             | Request::DeleteShareGroupState(_)
             | Request::ReadShareGroupStateSummary(_) => self.on_share_state_request(now, id, &request, fx),
             Request::ApiVersions(_) => fx.respond(id, api_versions::response(BROKER_APIS)),
-            Request::InitProducerId(request) => {
-                let response = self.init_producer_id(now, request, fx);
-                fx.respond(id, response);
+            Request::InitProducerId(request) => self.on_init_producer_id(now, id, request, fx),
+            Request::AddPartitionsToTxn(request) => self.on_add_partitions(now, id, request, fx),
+            Request::AddOffsetsToTxn(request) => self.on_add_offsets(now, id, request, fx),
+            Request::EndTxn(request) => self.on_end_txn(now, id, request, fx),
+            Request::WriteTxnMarkers(request) => self.on_write_markers(now, id, request, fx),
+            Request::DescribeProducers(request) => fx.respond(id, self.describe_producers(request)),
+            Request::DescribeTransactions(request) => {
+                fx.respond(id, self.transactions.coordinator.describe_all(request));
+            }
+            Request::ListTransactions(request) => {
+                fx.respond(id, self.transactions.coordinator.list_all(now, request));
             }
             Request::DescribeConfigs(request) => fx.respond(id, self.describe_configs(request)),
             Request::IncrementalAlterConfigs(request) => self.alter_configs(now, id, client, request, fx),
@@ -88,7 +94,8 @@ impl Broker {
             | Request::ListPartitionReassignments(_) => {
                 self.forward(now, id, client, request.clone(), fx);
             }
-            Request::AlterPartition(_)
+            Request::TxnOffsetCommit(_)
+            | Request::AlterPartition(_)
             | Request::Vote(_)
             | Request::BeginQuorumEpoch(_)
             | Request::EndQuorumEpoch(_)
@@ -112,6 +119,7 @@ impl Broker {
                 _ => match peer.channel {
                     Channel::ShareState => self.flush_persister(now, fx),
                     Channel::EndOffsets => self.flush_end_offsets(now, fx),
+                    Channel::AddPartitions => self.flush_add_partitions(now, fx),
                     _ => {}
                 },
             },
@@ -168,6 +176,10 @@ impl Broker {
             (Purpose::ShareState(operations), response) => {
                 self.persister_answered(now, operations, response, fx);
             }
+            (Purpose::AddPartitions(questions), response) => {
+                self.add_partitions_answered(now, questions, response, fx);
+            }
+            (Purpose::Markers(entries), response) => self.markers_answered(now, entries, response, fx),
             (purpose, response) => panic!("{} is no answer to {purpose:?}", response.api().name()),
         }
     }
@@ -193,6 +205,11 @@ const BROKER_APIS: &[ApiKey] = &[
     ApiKey::DeleteRecords,
     ApiKey::InitProducerId,
     ApiKey::OffsetForLeaderEpoch,
+    ApiKey::AddPartitionsToTxn,
+    ApiKey::AddOffsetsToTxn,
+    ApiKey::EndTxn,
+    ApiKey::WriteTxnMarkers,
+    ApiKey::TxnOffsetCommit,
     ApiKey::DescribeConfigs,
     ApiKey::CreatePartitions,
     ApiKey::DeleteGroups,
@@ -202,6 +219,9 @@ const BROKER_APIS: &[ApiKey] = &[
     ApiKey::AlterPartitionReassignments,
     ApiKey::ListPartitionReassignments,
     ApiKey::OffsetDelete,
+    ApiKey::DescribeProducers,
+    ApiKey::DescribeTransactions,
+    ApiKey::ListTransactions,
     ApiKey::ShareFetch,
     ApiKey::ShareAcknowledge,
     ApiKey::InitializeShareGroupState,

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use uuid::Uuid;
 
+use super::add_partitions::Question;
 use super::admin::Forwarded;
 use super::alter_partition::AlterPartitionManager;
 use super::connections::ControllerQueues;
@@ -15,6 +16,7 @@ use super::persister::{Operation, Persister};
 use super::producer_ids::ProducerIds;
 use super::share_offsets::ShareOffsets;
 use super::timer::BrokerTimer;
+use super::transactions::Transactions;
 use crate::kafka::config::BrokerConfig;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::controller::snapshots::SnapshotGenerator;
@@ -28,6 +30,7 @@ use crate::kafka::replication::manager::{Notice, Step};
 use crate::kafka::replication::{Lookup, ReplicaManager};
 use crate::kafka::share::{ShareCoordinator, SharePartitionManager};
 use crate::kafka::time::Time;
+use crate::kafka::transaction::{MarkerEntry, TransactionCoordinator};
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, Topic};
 
 /// What a request of the broker's own was for.
@@ -43,6 +46,8 @@ pub(super) enum Purpose {
     AllocateProducerIds,
     ShareState(Vec<Operation>),
     EndOffsets(LeaderAsk),
+    AddPartitions(Vec<Question>),
+    Markers(Vec<MarkerEntry>),
 }
 
 /// What a broker process starts with.
@@ -79,6 +84,7 @@ pub struct Broker {
     pub(super) persister: Persister,
     pub(super) share_offsets: ShareOffsets,
     pub(super) end_offsets: EndOffsets,
+    pub(super) transactions: Transactions,
     pub(super) alter_partition: AlterPartitionManager,
     pub(super) producer_ids: ProducerIds,
     /// Topics whose creation this broker has asked for.
@@ -137,6 +143,7 @@ impl Broker {
             persister: Persister::new(Random::stream(seed, "persister")),
             share_offsets: ShareOffsets::default(),
             end_offsets: EndOffsets::new(Random::stream(seed, "end offsets")),
+            transactions: Transactions::new(&config),
             alter_partition: AlterPartitionManager::default(),
             producer_ids: ProducerIds::default(),
             creating: BTreeSet::new(),
@@ -177,6 +184,11 @@ impl Broker {
 
     pub fn shares(&self) -> &SharePartitionManager {
         &self.shares
+    }
+
+    /// What this broker coordinates of transactions.
+    pub fn transactions(&self) -> &TransactionCoordinator {
+        &self.transactions.coordinator
     }
 
     pub fn share_states(&self) -> &ShareCoordinator {
@@ -221,6 +233,7 @@ impl Broker {
             BrokerTimer::Checkpoint,
             now.plus_ms(self.config.replica_high_watermark_checkpoint_interval_ms),
         );
+        self.transactions.start(now);
         self.start_log_tasks(now, fx);
         self.snapshots.reset(now);
         self.with_raft(now, fx, |raft, fx| raft.start(now, fx));
@@ -275,6 +288,18 @@ impl Broker {
             BrokerTimer::ShareFetch(timer) => self.on_share_fetch_timer(now, &timer, fx),
             BrokerTimer::Persist => self.flush_persister(now, fx),
             BrokerTimer::EndOffsets => self.flush_end_offsets(now, fx),
+            BrokerTimer::TransactionsLoaded(partition) => {
+                self.finish_loading_transactions(now, partition, fx)
+            }
+            BrokerTimer::AbortTransactions => self.abort_timed_out_transactions(now, fx),
+            BrokerTimer::ExpireTransactionalIds => self.expire_transactional_ids(now, fx),
+            BrokerTimer::Transaction(timer) => self.on_transaction_timer(now, &timer, fx),
+            BrokerTimer::Markers => self.wake_markers(now, fx),
+            BrokerTimer::AddPartitions(number) => {
+                if let Some(produce) = self.transactions.take_postponed(number) {
+                    self.ask_for_produce(now, produce, fx);
+                }
+            }
         }
     }
 
@@ -315,6 +340,7 @@ impl Broker {
             }
             notices.into_iter().for_each(|notice| self.on_notice(now, notice, fx));
         }
+        self.send_markers(now, fx);
         self.send_alter_partition(now, fx);
         for leader in self.replicas.idle_fetchers() {
             self.fetch_from(now, leader, fx);
@@ -332,15 +358,18 @@ impl Broker {
             Notice::HighWatermark { tp, offset } => {
                 self.on_offsets_committed(now, &tp, offset, fx);
                 self.on_share_state_committed(now, &tp, offset, fx);
+                self.on_transactions_committed(now, &tp, offset, fx);
                 self.on_readable(now, &tp, fx);
             }
             Notice::Elected { tp, leader_epoch } => {
                 self.on_offsets_elected(now, &tp, leader_epoch, fx);
                 self.on_share_state_elected(now, &tp, leader_epoch, fx);
+                self.on_transactions_elected(now, &tp, leader_epoch, fx);
             }
             Notice::Resigned { tp } => {
                 self.on_offsets_resigned(now, &tp, fx);
                 self.on_share_state_resigned(now, &tp, fx);
+                self.on_transactions_resigned(now, &tp, fx);
                 self.shares.on_resigned(&tp);
             }
         }

@@ -5,7 +5,7 @@
 //! **Invariant:** an id is given once.
 
 use kafka_protocol::messages::{
-    AllocateProducerIdsRequest, AllocateProducerIdsResponse, InitProducerIdRequest, InitProducerIdResponse,
+    AllocateProducerIdsRequest, AllocateProducerIdsResponse, InitProducerIdResponse,
 };
 
 use super::process::{Broker, Purpose};
@@ -31,7 +31,7 @@ pub struct ProducerIds {
 
 impl ProducerIds {
     /// The next id; `None` while a block is on its way.
-    fn take(&mut self) -> Option<ProducerId> {
+    pub(super) fn take(&mut self) -> Option<ProducerId> {
         if self.current.is_none_or(|block| block.next == block.end) {
             self.current = self.following.take();
         }
@@ -64,28 +64,29 @@ impl Broker {
     pub(super) fn init_producer_id(
         &mut self,
         now: Time,
-        request: &InitProducerIdRequest,
         fx: &mut Effects<BrokerTimer>,
     ) -> InitProducerIdResponse {
         let refused = |error: ErrorCode| {
             InitProducerIdResponse::default().with_error_code(error.code()).with_producer_id((-1).into())
         };
-        if request.transactional_id.is_some() {
-            return refused(ErrorCode::UnsupportedVersion);
-        }
         let taken = self.producer_ids.take();
+        self.refill_producer_ids(now, fx);
+        match taken {
+            Some(id) => {
+                InitProducerIdResponse::default().with_producer_id(id.0.into()).with_producer_epoch(0)
+            }
+            None => refused(ErrorCode::CoordinatorLoadInProgress).with_producer_epoch(-1),
+        }
+    }
+
+    /// Asks for another block when the present one is nearly used.
+    pub(super) fn refill_producer_ids(&mut self, now: Time, fx: &mut Effects<BrokerTimer>) {
         if self.producer_ids.should_ask() {
             self.producer_ids.asked = true;
             let request = AllocateProducerIdsRequest::default()
                 .with_broker_id(self.id.0.into())
                 .with_broker_epoch(self.lifecycle.epoch().0);
             self.ask_controller(now, Channel::Forwarding, request, Purpose::AllocateProducerIds, fx);
-        }
-        match taken {
-            Some(id) => {
-                InitProducerIdResponse::default().with_producer_id(id.0.into()).with_producer_epoch(0)
-            }
-            None => refused(ErrorCode::CoordinatorLoadInProgress).with_producer_epoch(-1),
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::kafka::network_client::NetworkTimer;
 use crate::kafka::raft::RaftTimer;
 use crate::kafka::share::coordinator::ShareTimer;
 use crate::kafka::share::manager::ShareFetchTimer;
+use crate::kafka::transaction::TransactionTimer;
 use crate::kafka::types::BrokerId;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,6 +55,23 @@ pub enum BrokerTimer {
     Persist,
     /// A leader that could not be asked for the ends of its logs is asked again.
     EndOffsets,
+    /// The replay of this `__transaction_state` partition has come to its end.
+    TransactionsLoaded(i32),
+    /// The transaction coordinator looks for transactions that took too long.
+    AbortTransactions,
+    /// The transaction coordinator looks for ids that were not used for long.
+    ExpireTransactionalIds,
+    Transaction(TransactionTimer),
+    /// The sender of markers looks again for leaders that it did not find.
+    Markers,
+    /// A write of a transaction whose producer's last one was not over is tried again.
+    AddPartitions(u64),
+}
+
+impl From<TransactionTimer> for BrokerTimer {
+    fn from(timer: TransactionTimer) -> Self {
+        BrokerTimer::Transaction(timer)
+    }
 }
 
 impl From<ShareFetchTimer> for BrokerTimer {

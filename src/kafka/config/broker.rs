@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::broker_keys::{broker_key, broker_keys, has_effect_on_brokers, without_effect};
+use super::transaction_keys::TransactionSettings;
 use super::{
     ConfigError, Key, LOG_KEYS, UpdateMode, Values, check_value, listener_key, synonyms_of, topic_key,
     update_mode,
@@ -124,6 +125,7 @@ pub struct BrokerConfig {
     pub rack_aware_replica_selector: bool,
     pub request_timeout_ms: i64,
     pub share_coordinator: ShareCoordinatorConfig,
+    pub transactions: TransactionSettings,
 }
 
 impl BrokerConfig {
@@ -321,6 +323,7 @@ impl BrokerConfig {
                 state_topic_segment_bytes: v.int("share.coordinator.state.topic.segment.bytes"),
                 write_timeout_ms: v.integer("share.coordinator.write.timeout.ms"),
             },
+            transactions: TransactionSettings::of(v),
         })
     }
 }

@@ -6,6 +6,7 @@
 //! **Invariant:** a name stands in one table only.
 
 use super::not_modelled::BROKER_NOT_MODELLED;
+use super::transaction_keys::TRANSACTION_KEYS;
 use super::{Key, Kind, LOG_KEYS, NULL};
 
 /// The broker configs that have their effect here, beside the [`LOG_KEYS`] of topic configs that have one.
@@ -453,13 +454,13 @@ const BROKER_KEYS: &[Key] = &[
 /// Every broker config that has its effect here.
 pub fn broker_keys() -> impl Iterator<Item = Key> {
     let logs = LOG_KEYS.iter().filter(|log_key| log_key.has_effect());
-    BROKER_KEYS.iter().copied().chain(logs.map(|log_key| log_key.key))
+    BROKER_KEYS.iter().chain(TRANSACTION_KEYS).copied().chain(logs.map(|log_key| log_key.key))
 }
 
 /// The broker config of this name, whether it has an effect here or not.
 pub fn broker_key(name: &str) -> Option<Key> {
     let logs = LOG_KEYS.iter().map(|log_key| log_key.key);
-    let all = BROKER_KEYS.iter().chain(not_modelled()).copied().chain(logs);
+    let all = BROKER_KEYS.iter().chain(TRANSACTION_KEYS).chain(not_modelled()).copied().chain(logs);
     all.into_iter().find(|key| key.name == name)
 }
 
@@ -484,7 +485,8 @@ mod tests {
 
     #[test]
     fn no_name_stands_in_two_tables() {
-        let mut names: Vec<&str> = BROKER_KEYS.iter().chain(not_modelled()).map(|key| key.name).collect();
+        let keys = BROKER_KEYS.iter().chain(TRANSACTION_KEYS).chain(not_modelled());
+        let mut names: Vec<&str> = keys.map(|key| key.name).collect();
         names.extend(LOG_KEYS.iter().map(|log_key| log_key.key.name));
         names.sort();
         assert!(names.windows(2).all(|pair| pair[0] < pair[1]), "{names:?}");

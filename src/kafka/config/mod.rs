@@ -19,6 +19,7 @@ mod log_keys;
 mod not_modelled;
 mod reconfiguration;
 mod topic;
+mod transaction_keys;
 
 use std::collections::BTreeMap;
 
@@ -33,6 +34,7 @@ pub use group::{
 pub use listener_keys::listener_key;
 pub use log_keys::{LOG_KEYS, LogKey, synonyms_of};
 pub use topic::{TOPIC_KEYS, TOPIC_NOT_MODELLED, TopicConfig, check_topic_config, topic_key};
+pub use transaction_keys::TransactionSettings;
 
 /// The default of a key that has none: Kafka's null.
 pub const NULL: &str = "null";

@@ -139,8 +139,6 @@ const SERVER_KEYS: &[Key] = &[
 
 /// Of the coordinators of groups, transactions and share groups.
 const COORDINATOR_KEYS: &[Key] = &[
-    Key::plain("add.partitions.to.txn.retry.backoff.max.ms", "100", Kind::int_from(0)),
-    Key::plain("add.partitions.to.txn.retry.backoff.ms", "20", Kind::int_from(1)),
     Key::plain("group.consumer.max.assignment.interval.ms", "15000", Kind::int_from(0)),
     Key::plain("group.consumer.max.heartbeat.interval.ms", "15000", Kind::int_from(1)),
     Key::plain("group.consumer.max.session.timeout.ms", "60000", Kind::int_from(1)),
@@ -207,17 +205,8 @@ const COORDINATOR_KEYS: &[Key] = &[
     Key::plain("share.coordinator.state.topic.compression.codec", "0", ANY_INT),
     Key::plain("share.coordinator.threads", "1", Kind::int_from(1)),
     Key::plain("share.fetch.purgatory.purge.interval.requests", "1000", ANY_INT),
-    Key::plain("transaction.abort.timed.out.transaction.cleanup.interval.ms", "10000", Kind::int_from(1)),
-    Key::plain("transaction.max.timeout.ms", "900000", Kind::int_from(1)),
-    Key::plain("transaction.partition.verification.enable", "true", Kind::Boolean),
-    Key::plain("transaction.remove.expired.transaction.cleanup.interval.ms", "3600000", Kind::int_from(1)),
     Key::plain("transaction.state.log.load.buffer.size", "5242880", Kind::int_from(1)),
-    Key::plain("transaction.state.log.min.isr", "2", Kind::int_from(1)),
-    Key::plain("transaction.state.log.num.partitions", "50", Kind::int_from(1)),
-    Key::plain("transaction.state.log.replication.factor", "3", Kind::short_from(1)),
-    Key::plain("transaction.state.log.segment.bytes", "104857600", Kind::int_from(1)),
     Key::plain("transaction.two.phase.commit.enable", "false", Kind::Boolean),
-    Key::plain("transactional.id.expiration.ms", "604800000", Kind::int_from(1)),
 ];
 
 /// Of authentication, authorization and encryption.

@@ -10,6 +10,7 @@ use super::Log;
 use super::config::LogConfig;
 use super::producer::ProducerError;
 use super::segment::RollParams;
+use super::verification::Verification;
 use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::record::{
@@ -167,6 +168,18 @@ impl Log {
         origin: Origin,
         config: &LogConfig,
     ) -> Result<Appended, AppendError> {
+        self.append_verified(now, records, leader_epoch, (origin, Verification::Off), config)
+    }
+
+    /// The same where transactional batches have to be known to the coordinator (R-TXN-14).
+    pub fn append_verified(
+        &mut self,
+        now: Time,
+        records: Bytes,
+        leader_epoch: LeaderEpoch,
+        (origin, verification): (Origin, Verification),
+        config: &LogConfig,
+    ) -> Result<Appended, AppendError> {
         let batch = only_batch(records)?;
         check_batch(&batch, origin, config)?;
         let checked = check_records(&batch, now, config)?;
@@ -190,7 +203,10 @@ impl Log {
                         log_start_offset: self.log_start_offset,
                     });
                 }
-                None => self.producers.check(&stored, origin)?,
+                None => {
+                    self.producers.check_verified(&stored, verification)?;
+                    self.producers.check(&stored, origin)?;
+                }
             }
         }
         let last_offset = stored.last_offset();

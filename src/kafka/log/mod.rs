@@ -17,6 +17,7 @@ mod read;
 mod retention;
 mod segment;
 mod segments;
+mod verification;
 
 use self::chunks::Chunks;
 use self::flush::Flushed;
@@ -36,6 +37,7 @@ pub use producers::{AbortedTransaction, Producers};
 pub use read::{Isolation, ReadResult, RecordAtTime};
 pub use retention::{Deleted, DeletionReason};
 pub use segment::{OffsetPosition, Segment, TimestampOffset};
+pub use verification::{FirstBatch, Verification, VerificationGuard};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {

@@ -5,6 +5,7 @@
 //! **Invariant:** the last five batches are of the current epoch, oldest first.
 
 use super::append::Origin;
+use super::verification::Unverified;
 use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::record::{Batch, EndTransactionMarker, NO_SEQUENCE, NO_TIMESTAMP, decrement_sequence};
@@ -51,6 +52,8 @@ pub enum ProducerError {
     OutOfOrder { producer: ProducerId, base_sequence: i32, last_sequence: i32 },
     #[error("producer {producer} writes outside of the transaction that it has open")]
     InvalidTxnState { producer: ProducerId },
+    #[error("a batch of producer {producer} is of no transaction that is known to be open")]
+    NotVerified { producer: ProducerId },
     #[error("coordinator epoch {epoch} of a marker for producer {producer} is older than {current}")]
     CoordinatorFenced { producer: ProducerId, epoch: i32, current: i32 },
 }
@@ -63,7 +66,9 @@ impl ProducerError {
             ProducerError::NewEpochNotAtZero { .. } | ProducerError::OutOfOrder { .. } => {
                 ErrorCode::OutOfOrderSequenceNumber
             }
-            ProducerError::InvalidTxnState { .. } => ErrorCode::InvalidTxnState,
+            ProducerError::InvalidTxnState { .. } | ProducerError::NotVerified { .. } => {
+                ErrorCode::InvalidTxnState
+            }
             ProducerError::CoordinatorFenced { .. } => ErrorCode::TransactionCoordinatorFenced,
         }
     }
@@ -120,6 +125,11 @@ impl Producer {
         self.transaction_start
     }
 
+    /// Whether a transaction is open that began in this epoch.
+    pub(super) fn has_open_transaction(&self, epoch: ProducerEpoch) -> bool {
+        self.transaction_start.is_some() && self.epoch == epoch
+    }
+
     /// The batch of the same epoch and the same sequence numbers, if it is one of the last five (R-PROD-25).
     pub(super) fn duplicate_of(&self, batch: &Batch) -> Option<AppendedBatch> {
         let range = (batch.base_sequence(), batch.last_sequence());
@@ -128,9 +138,15 @@ impl Producer {
     }
 
     /// R-PROD-25 to 27: coordinators number nothing, so only their epochs are looked at.
-    pub(super) fn check(&self, batch: &Batch, origin: Origin) -> Result<(), ProducerError> {
+    pub(super) fn check(
+        &self,
+        batch: &Batch,
+        origin: Origin,
+        unverified: Option<&Unverified>,
+    ) -> Result<(), ProducerError> {
         self.check_epoch(batch, 0)?;
         if origin == Origin::Client {
+            unverified.map_or(Ok(()), |unverified| self.check_first_sequence(batch, unverified))?;
             self.check_sequence(batch)?;
         }
         if self.transaction_start.is_some() && !batch.is_transactional() {
@@ -162,6 +178,18 @@ impl Producer {
         let repeats = self.transaction_start.is_none() || epoch.0 == i16::MAX;
         let is_stale = epoch < current || (has_to_rise && epoch == current && !repeats);
         if is_stale { Err(ProducerError::StaleEpoch { producer, epoch, current }) } else { Ok(()) }
+    }
+
+    /// What is known of a producer whose transaction is not open yet says more about its sequence numbers: where its
+    /// leaders add their partitions it begins with 0, and no batch overtakes an earlier one that was seen (R-TXN-14).
+    fn check_first_sequence(&self, batch: &Batch, unverified: &Unverified) -> Result<(), ProducerError> {
+        let (producer, base_sequence) = (batch.producer_id(), batch.base_sequence());
+        let skips = unverified.raises_epochs && base_sequence != 0 && self.batches.is_empty();
+        if skips || base_sequence > unverified.lowest_sequence {
+            let last_sequence = self.last_sequence();
+            return Err(ProducerError::OutOfOrder { producer, base_sequence, last_sequence });
+        }
+        Ok(())
     }
 
     fn check_sequence(&self, batch: &Batch) -> Result<(), ProducerError> {

@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use super::append::{AppendError, Origin};
 use super::producer::{AppendedBatch, Producer};
+use super::verification::Verifications;
 use crate::kafka::record::{Batch, BatchError};
 use crate::kafka::types::{Offset, ProducerId};
 
@@ -47,6 +48,8 @@ pub struct Producers {
     last_snapshot: Offset,
     /// Up to where the log is in the state.
     end_offset: Offset,
+    /// In memory only.
+    pub(super) verifications: Verifications,
 }
 
 impl Producers {
@@ -80,7 +83,7 @@ impl Producers {
         let unknown = Producer::unknown();
         let known = self.get(batch.producer_id()).unwrap_or(&unknown);
         if !batch.is_control() {
-            return Ok(known.check(batch, origin)?);
+            return Ok(known.check(batch, origin, self.verifications.get(batch.producer_id()))?);
         }
         if let Some(marker) = batch.end_transaction_marker()? {
             let version = match origin {
@@ -99,6 +102,7 @@ impl Producers {
         if !id.is_some() {
             return Ok(None);
         }
+        self.verifications.on_update(batch);
         if !batch.is_control() {
             let producers = Rc::make_mut(&mut self.by_id);
             if producers.entry(id).or_insert_with(Producer::unknown).add(batch) {
@@ -148,10 +152,12 @@ impl Producers {
     }
 
     pub(super) fn has_expired(&self, now_ms: i64, producer_id_expiration_ms: i64) -> bool {
-        self.by_id.values().any(|producer| producer.is_expired(now_ms, producer_id_expiration_ms))
+        self.verifications.has_expired(now_ms, producer_id_expiration_ms)
+            || self.by_id.values().any(|producer| producer.is_expired(now_ms, producer_id_expiration_ms))
     }
 
     pub(super) fn remove_expired(&mut self, now_ms: i64, producer_id_expiration_ms: i64) {
+        self.verifications.remove_expired(now_ms, producer_id_expiration_ms);
         if self.has_expired(now_ms, producer_id_expiration_ms) {
             Rc::make_mut(&mut self.by_id)
                 .retain(|_, producer| !producer.is_expired(now_ms, producer_id_expiration_ms));
@@ -231,6 +237,8 @@ impl Producers {
 
     /// Nothing is known; the log starts at `offset`.
     pub(super) fn start_over(&mut self, offset: Offset) {
-        *self = Producers { end_offset: offset, last_snapshot: offset, ..Producers::default() };
+        let verifications = std::mem::take(&mut self.verifications);
+        *self =
+            Producers { end_offset: offset, last_snapshot: offset, verifications, ..Producers::default() };
     }
 }

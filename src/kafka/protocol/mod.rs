@@ -9,6 +9,7 @@ mod body;
 pub mod coordinator_records;
 pub mod error;
 pub mod listener;
+pub mod markers;
 pub mod metadata_records;
 pub mod share;
 pub mod share_records;
@@ -25,6 +26,7 @@ pub use error::ErrorCode;
 mod m {
     pub use kafka_protocol::messages::*;
 
+    pub use super::markers::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
     pub use super::share::{
         DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse,
         ReadShareGroupStateSummaryRequest, ReadShareGroupStateSummaryResponse, ShareAcknowledgeRequest,
@@ -124,6 +126,11 @@ apis! {
     DeleteRecords = 21, version 2: DeleteRecordsRequest -> DeleteRecordsResponse;
     InitProducerId = 22, version 5: InitProducerIdRequest -> InitProducerIdResponse;
     OffsetForLeaderEpoch = 23, version 4: OffsetForLeaderEpochRequest -> OffsetForLeaderEpochResponse;
+    AddPartitionsToTxn = 24, version 5: AddPartitionsToTxnRequest -> AddPartitionsToTxnResponse;
+    AddOffsetsToTxn = 25, version 4: AddOffsetsToTxnRequest -> AddOffsetsToTxnResponse;
+    EndTxn = 26, version 5: EndTxnRequest -> EndTxnResponse;
+    WriteTxnMarkers = 27, version 2: WriteTxnMarkersRequest -> WriteTxnMarkersResponse;
+    TxnOffsetCommit = 28, version 5: TxnOffsetCommitRequest -> TxnOffsetCommitResponse;
     DescribeConfigs = 32, version 4: DescribeConfigsRequest -> DescribeConfigsResponse;
     CreatePartitions = 37, version 3: CreatePartitionsRequest -> CreatePartitionsResponse;
     DeleteGroups = 42, version 2: DeleteGroupsRequest -> DeleteGroupsResponse;
@@ -139,8 +146,11 @@ apis! {
     AlterPartition = 56, version 3: AlterPartitionRequest -> AlterPartitionResponse;
     Envelope = 58, version 0: EnvelopeRequest -> EnvelopeResponse;
     FetchSnapshot = 59, version 1: FetchSnapshotRequest -> FetchSnapshotResponse;
+    DescribeProducers = 61, version 0: DescribeProducersRequest -> DescribeProducersResponse;
     BrokerRegistration = 62, version 4: BrokerRegistrationRequest -> BrokerRegistrationResponse;
     BrokerHeartbeat = 63, version 1: BrokerHeartbeatRequest -> BrokerHeartbeatResponse;
+    DescribeTransactions = 65, version 0: DescribeTransactionsRequest -> DescribeTransactionsResponse;
+    ListTransactions = 66, version 2: ListTransactionsRequest -> ListTransactionsResponse;
     AllocateProducerIds = 67, version 0: AllocateProducerIdsRequest -> AllocateProducerIdsResponse;
     ConsumerGroupHeartbeat = 68, version 1: ConsumerGroupHeartbeatRequest -> ConsumerGroupHeartbeatResponse;
     ConsumerGroupDescribe = 69, version 1: ConsumerGroupDescribeRequest -> ConsumerGroupDescribeResponse;

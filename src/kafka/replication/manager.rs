@@ -323,6 +323,7 @@ impl ReplicaManager {
             Some(Operation::Produce(_)) => self.try_complete_produce(id, step),
             Some(Operation::Fetch(_)) => self.try_complete_fetch(id, step),
             Some(Operation::DeleteRecords(_)) => self.try_complete_delete_records(id, step),
+            Some(Operation::Markers(_)) => self.try_complete_markers(id, step),
             None => {}
         }
     }
@@ -360,6 +361,7 @@ impl ReplicaManager {
         match self.purgatory.remove(id) {
             Some(Operation::Produce(produce)) => step.fx.respond(produce.request, produce.response),
             Some(Operation::Fetch(fetch)) => self.end_fetch(id, &fetch, step),
+            Some(Operation::Markers(markers)) => step.fx.respond(markers.request, markers.response),
             Some(Operation::DeleteRecords(parked)) => step.fx.respond(parked.request, parked.response),
             None => {}
         }

@@ -22,6 +22,7 @@ mod fetch;
 mod list_offsets;
 mod log_manager;
 mod lookup;
+mod markers;
 mod offsets_for_leader_epoch;
 #[cfg(test)]
 mod tests;
@@ -33,4 +34,5 @@ pub use disk::{LogDirectory, Lost};
 pub use lookup::Lookup;
 pub use manager::ReplicaManager;
 pub use partition::{Partition, Role};
-pub use produce::is_internal;
+pub use produce::{Verified, is_internal};
+pub use purgatory::PendingMarker;

@@ -2,6 +2,8 @@
 //!
 //! Mirrors `ReplicaManager.appendRecords` and `DelayedProduce` (R-REPL-28 to 33).
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use kafka_protocol::messages::produce_request::PartitionProduceData;
 use kafka_protocol::messages::produce_response::{
@@ -14,7 +16,7 @@ use super::purgatory::{DelayedProduce, Operation, OperationId, PendingAcks};
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Effect, RequestId};
 use crate::kafka::event::Event;
-use crate::kafka::log::{AppendError, Appended, Origin};
+use crate::kafka::log::{AppendError, Appended, Origin, Verification, VerificationGuard};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{Offset, TopicId, TopicPartition};
 
@@ -32,14 +34,21 @@ struct Outcome {
     result: Result<Appended, AppendFailure>,
 }
 
+/// What the coordinator of a transaction said about the partitions that a request writes to (R-TXN-14).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    pub errors: BTreeMap<TopicPartition, ErrorCode>,
+    pub guards: BTreeMap<TopicPartition, VerificationGuard>,
+}
+
 #[derive(Debug)]
-enum AppendFailure {
+pub(super) enum AppendFailure {
     Code(ErrorCode),
     Log(AppendError),
 }
 
 impl AppendFailure {
-    fn code(&self) -> ErrorCode {
+    pub(super) fn code(&self) -> ErrorCode {
         match self {
             AppendFailure::Code(code) => *code,
             AppendFailure::Log(error) => error.code(),
@@ -48,11 +57,19 @@ impl AppendFailure {
 }
 
 impl ReplicaManager {
-    pub fn produce(&mut self, id: RequestId, request: &ProduceRequest, step: &mut Step<'_>) {
+    /// A client's write. `verified` is what the coordinator of its transaction said, if it is of one.
+    pub fn produce(
+        &mut self,
+        id: RequestId,
+        request: &ProduceRequest,
+        verified: &Verified,
+        step: &mut Step<'_>,
+    ) {
         let mut outcomes = Vec::new();
         for topic in &request.topic_data {
+            let topic_id = TopicId(topic.topic_id);
             for partition in &topic.partition_data {
-                outcomes.push(self.produce_one(TopicId(topic.topic_id), partition, request.acks, step));
+                outcomes.push(self.produce_one(topic_id, partition, request.acks, verified, step));
             }
         }
         if request.acks == 0 {
@@ -72,6 +89,7 @@ impl ReplicaManager {
         topic_id: TopicId,
         data: &PartitionProduceData,
         acks: i16,
+        verified: &Verified,
         step: &mut Step<'_>,
     ) -> Outcome {
         let name = step.image.topic_name(topic_id).cloned();
@@ -86,8 +104,11 @@ impl ReplicaManager {
             Err(AppendFailure::Code(ErrorCode::InvalidRequiredAcks))
         } else if is_internal(tp.topic.as_str()) {
             Err(AppendFailure::Code(ErrorCode::InvalidTopicException))
+        } else if let Some(error) = verified.errors.get(&tp) {
+            Err(AppendFailure::Code(*error))
         } else {
-            self.append(&tp, records, Origin::Client, acks == ACKS_ALL, step)
+            let how = (Origin::Client, self.verification(verified.guards.get(&tp).copied()));
+            self.append(&tp, records, how, acks == ACKS_ALL, step)
         };
         if let Err(failure) = &result {
             let error = failure.code();
@@ -97,11 +118,11 @@ impl ReplicaManager {
     }
 
     /// Appends one batch to a log that this broker leads (R-REPL-30: acks=all needs enough replicas in sync).
-    fn append(
+    pub(super) fn append(
         &mut self,
         tp: &TopicPartition,
         records: Bytes,
-        origin: Origin,
+        how: (Origin, Verification),
         acks_all: bool,
         step: &mut Step<'_>,
     ) -> Result<Appended, AppendFailure> {
@@ -114,7 +135,7 @@ impl ReplicaManager {
         let broker = self.me;
         let partition = self.edit(tp).expect("found above");
         let (config, leader_epoch) = (partition.config.clone(), partition.leader_epoch);
-        let appended = partition.log.append_as_leader(step.now, records, leader_epoch, origin, &config.log);
+        let appended = partition.log.append_verified(step.now, records, leader_epoch, how, &config.log);
         let appended = appended.map_err(AppendFailure::Log)?;
         let Appended { base_offset, last_offset, producer, base_sequence, .. } = appended;
         if appended.duplicate {
@@ -142,10 +163,30 @@ impl ReplicaManager {
         records: Bytes,
         step: &mut Step<'_>,
     ) -> Result<Offset, ErrorCode> {
-        let appended = self.append(tp, records, Origin::Coordinator, true, step);
+        self.append_in_transaction(tp, records, None, step)
+    }
+
+    /// The same with the guard that its transaction was asked for with.
+    pub fn append_in_transaction(
+        &mut self,
+        tp: &TopicPartition,
+        records: Bytes,
+        guard: Option<VerificationGuard>,
+        step: &mut Step<'_>,
+    ) -> Result<Offset, ErrorCode> {
+        let how = (Origin::Coordinator, self.verification(guard));
+        let appended = self.append(tp, records, how, true, step);
         let appended = appended.map_err(|failure| failure.code())?;
         self.complete(tp, step);
         Ok(appended.last_offset)
+    }
+
+    /// `transaction.partition.verification.enable`
+    fn verification(&self, guard: Option<VerificationGuard>) -> Verification {
+        match self.config.transactions.partition_verification_enable {
+            true => Verification::On(guard),
+            false => Verification::Off,
+        }
     }
 
     fn answer_or_park(

@@ -15,8 +15,9 @@ use super::session::PartitionKey;
 use crate::kafka::effects::RequestId;
 use crate::kafka::partition_map::PartitionMap;
 use crate::kafka::protocol::Request;
+use crate::kafka::protocol::markers::WriteTxnMarkersResponse;
 use crate::kafka::time::Time;
-use crate::kafka::types::{Offset, TopicId, TopicPartition};
+use crate::kafka::types::{Offset, ProducerId, TopicId, TopicPartition};
 
 /// Operations are numbered in the order in which they came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,6 +54,23 @@ pub struct DelayedDeleteRecords {
     /// The answer so far; a partition that waits has REQUEST_TIMED_OUT in it.
     pub response: DeleteRecordsResponse,
     pub pending: Vec<PendingDelete>,
+}
+
+/// The end of one transaction in one partition.
+#[derive(Clone, Debug)]
+pub struct PendingMarker {
+    pub producer: ProducerId,
+    pub tp: TopicPartition,
+    /// The high watermark that completes it.
+    pub required: Offset,
+}
+
+#[derive(Clone, Debug)]
+pub struct DelayedMarkers {
+    pub request: RequestId,
+    /// The answer so far; a marker that waits has REQUEST_TIMED_OUT in it.
+    pub response: WriteTxnMarkersResponse,
+    pub pending: Vec<PendingMarker>,
 }
 
 #[derive(Clone, Debug)]
@@ -102,6 +120,7 @@ pub enum Operation {
     Produce(DelayedProduce),
     Fetch(DelayedFetch),
     DeleteRecords(DelayedDeleteRecords),
+    Markers(DelayedMarkers),
 }
 
 #[derive(Clone, Debug, Default)]

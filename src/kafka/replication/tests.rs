@@ -18,6 +18,7 @@ use super::disk::LogDirectory;
 use super::isr::IsrState;
 use super::manager::{Notice, ReplicaManager, Step};
 use super::partition::Partition;
+use super::produce::Verified;
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Channel, Effect, Effects, RequestId};
@@ -129,7 +130,7 @@ impl Bench {
         let topic = TopicProduceData::default().with_topic_id(topic_id().0).with_partition_data(vec![data]);
         let produce =
             ProduceRequest::default().with_acks(acks).with_timeout_ms(30_000).with_topic_data(vec![topic]);
-        self.step(|replicas, step| replicas.produce(request(), &produce, step))
+        self.step(|replicas, step| replicas.produce(request(), &produce, &Verified::default(), step))
     }
 
     fn end(&self) -> Offset {

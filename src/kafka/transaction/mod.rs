@@ -2,7 +2,7 @@
 //!
 //! - `version`, `state`, `facts`: the words; `metadata`: one transactional id and its transitions
 //! - `ask`: what is asked, and what is decided; `shard`: one partition of `__transaction_state`
-//! - `markers`, `delivery`: decided transactions on their way to the leaders
+//! - `markers`, `delivery`: decided transactions on their way to the leaders; [`wire`]: requests and responses
 //!
 //! Mirrors `TransactionCoordinator`. As the group coordinator it does not write: it pushes [`Append`]s, which the broker
 //! carries out with acks=all before it hands in anything else, and hears of their fate by
@@ -21,6 +21,7 @@ mod ask;
 mod markers;
 mod shard;
 mod delivery;
+pub mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

@@ -30,6 +30,14 @@ fn forgotten(broker: &Broker) -> Option<String> {
             })?;
             Some(format!("a write to {} waits on", done.tp))
         }
+        Operation::Markers(markers) => {
+            let mut pending = markers.pending.iter();
+            let done = pending.find(|pending| {
+                let outcome = replicas.partition(&pending.tp).map(|p| p.acks_all_outcome(pending.required));
+                outcome != Some(None)
+            })?;
+            Some(format!("the end of a transaction in {} waits on", done.tp))
+        }
         Operation::DeleteRecords(parked) => {
             let led = |tp: &TopicPartition| replicas.partition(tp).is_some_and(|p| p.is_leader());
             let pending = parked.pending.iter().find(|pending| !led(&pending.tp))?;

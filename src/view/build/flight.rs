@@ -63,7 +63,9 @@ fn kind(api: ApiKey) -> FlightKind {
         ApiKey::FindCoordinator | ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::LeaveGroup => {
             FlightKind::Group
         }
-        ApiKey::OffsetCommit | ApiKey::ShareAcknowledge => FlightKind::Commit,
+        ApiKey::OffsetCommit | ApiKey::TxnOffsetCommit | ApiKey::EndTxn | ApiKey::ShareAcknowledge => {
+            FlightKind::Commit
+        }
         ApiKey::CreateTopics
         | ApiKey::DeleteTopics
         | ApiKey::DeleteRecords
@@ -79,7 +81,8 @@ fn kind(api: ApiKey) -> FlightKind {
         | ApiKey::BrokerRegistration
         | ApiKey::Vote
         | ApiKey::BeginQuorumEpoch
-        | ApiKey::EndQuorumEpoch => FlightKind::Control,
+        | ApiKey::EndQuorumEpoch
+        | ApiKey::WriteTxnMarkers => FlightKind::Control,
         ApiKey::Fetch
         | ApiKey::ListOffsets
         | ApiKey::OffsetForLeaderEpoch
@@ -88,6 +91,11 @@ fn kind(api: ApiKey) -> FlightKind {
         | ApiKey::Heartbeat
         | ApiKey::ApiVersions
         | ApiKey::InitProducerId
+        | ApiKey::AddPartitionsToTxn
+        | ApiKey::AddOffsetsToTxn
+        | ApiKey::DescribeProducers
+        | ApiKey::DescribeTransactions
+        | ApiKey::ListTransactions
         | ApiKey::DescribeConfigs
         | ApiKey::DescribeGroups
         | ApiKey::DescribeShareGroupOffsets

@@ -8,6 +8,7 @@ mod read;
 mod segments;
 mod transactions;
 mod truncation;
+mod verification;
 
 use bytes::Bytes;
 

@@ -161,7 +161,7 @@ fn written(effects: &[Effect<BrokerTimer>]) -> Option<Vec<ErrorCode>> {
 fn each_partition_of_a_write_is_judged_for_itself_and_the_answer_waits_for_all() {
     let mut bench = bench();
     let both = produce_to(&[(topic_id(), 0), (topic_id(), 9)], -1);
-    let effects = bench.step(|replicas, step| replicas.produce(request(), &both, step));
+    let effects = bench.step(|replicas, step| replicas.produce(request(), &both, &Verified::default(), step));
     assert_eq!(written(&effects), None, "t-0 waits for broker 2");
     let effects = bench.fetch(fetch_request(2, 1, 0));
     assert_eq!(written(&effects), Some(vec![ErrorCode::None, ErrorCode::UnknownTopicOrPartition]));
@@ -174,6 +174,7 @@ fn a_client_may_not_write_to_an_internal_topic() {
     let id = TopicId(uuid::Uuid::from_u128(8));
     bench.image.replay(&MetadataRecord::Topic { name: "__consumer_offsets".into(), id });
     let internal = produce_to(&[(id, 0)], 1);
-    let effects = bench.step(|replicas, step| replicas.produce(request(), &internal, step));
+    let effects =
+        bench.step(|replicas, step| replicas.produce(request(), &internal, &Verified::default(), step));
     assert_eq!(written(&effects), Some(vec![ErrorCode::InvalidTopicException]));
 }

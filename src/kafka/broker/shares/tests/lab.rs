@@ -1,4 +1,4 @@
-//! A broker that leads a topic, all of `__share_group_state` and all of `__consumer_offsets`, with a network to itself and a clock.
+//! A broker that leads a topic and all of the internal ones, with a network to itself and a clock.
 
 mod membership;
 
@@ -13,9 +13,10 @@ use uuid::Uuid;
 
 use crate::kafka::broker::admin::OFFSETS_TOPIC;
 use crate::kafka::broker::timer::BrokerTimer;
-use crate::kafka::broker::{Broker, BrokerSetup, Disk, SHARE_STATE_TOPIC};
+use crate::kafka::broker::{Broker, BrokerSetup, Disk, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC};
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Channel, Effect, Effects, Incoming, Input, Peer, RequestId};
+use crate::kafka::log::FirstBatch;
 use crate::kafka::protocol::metadata_records::{MetadataRecord, PartitionRecord, RegisterBroker};
 use crate::kafka::protocol::strict::{carry_request, carry_response};
 use crate::kafka::protocol::{Request, Response};
@@ -31,6 +32,7 @@ pub const GROUP: &str = "g";
 pub const TOPIC: TopicId = TopicId(Uuid::from_u128(7));
 const STATE: TopicId = TopicId(Uuid::from_u128(1));
 const OFFSETS: TopicId = TopicId(Uuid::from_u128(2));
+const TRANSACTIONS: TopicId = TopicId(Uuid::from_u128(3));
 const ME: BrokerId = BrokerId(1);
 const FIRST: Incoming = connection_of(1);
 
@@ -39,7 +41,8 @@ pub const fn connection_of(client: u32) -> Incoming {
     Incoming { from: NodeId::Client(client), channel: Channel::Main, connection: 1 }
 }
 
-/// Who leads the partitions of t, and who all of `__share_group_state`. This broker leads all of `__consumer_offsets`.
+/// Who leads t-0, and who all of `__share_group_state`. This broker leads the rest of t, all of
+/// `__consumer_offsets` and all of `__transaction_state`.
 fn image(
     (leader, state_leader): (BrokerId, BrokerId),
     partitions: i32,
@@ -65,11 +68,14 @@ fn image(
     };
     let mut records = vec![registered(1), registered(2)];
     records.push(topic("t", TOPIC));
-    records.extend((0..partitions).map(|number| partition(TOPIC, number, leader)));
+    let leader_of = |number| if number == 0 { leader } else { ME };
+    records.extend((0..partitions).map(|number| partition(TOPIC, number, leader_of(number))));
     records.push(topic(SHARE_STATE_TOPIC, STATE));
     records.extend((0..50).map(|number| partition(STATE, number, state_leader)));
     records.push(topic(OFFSETS_TOPIC, OFFSETS));
     records.extend((0..50).map(|number| partition(OFFSETS, number, ME)));
+    records.push(topic(TRANSACTION_STATE_TOPIC, TRANSACTIONS));
+    records.extend((0..50).map(|number| partition(TRANSACTIONS, number, ME)));
     let mut image = ClusterImage::of_snapshot(&records, Offset(100 + i64::from(epoch)));
     image.group_configs.insert(GROUP.to_string(), group.clone());
     image
@@ -228,7 +234,7 @@ impl Lab {
     }
 
     /// The next thing happens, if it does until then.
-    fn step(&mut self, until: Time) -> bool {
+    pub fn step(&mut self, until: Time) -> bool {
         let Some((&place, _)) = self.coming.first_key_value().filter(|((at, _), _)| *at <= until) else {
             return false;
         };
@@ -340,8 +346,14 @@ impl Lab {
     fn append(&mut self, batch: Batch) {
         let tp = TopicPartition::new(&"t".into(), 0);
         let mut fx = Effects::default();
+        let first = FirstBatch {
+            epoch: batch.producer_epoch(),
+            base_sequence: batch.base_sequence(),
+            raises_epochs: false,
+        };
         let written = self.broker.with_replicas(self.now, &mut fx, |replicas, step| {
-            replicas.append_as_coordinator(&tp, batch.into_bytes(), step)
+            let guard = replicas.begin_verification(&tp, batch.producer_id(), first, step)?;
+            replicas.append_in_transaction(&tp, batch.into_bytes(), guard, step)
         });
         written.expect("the leader takes it");
         self.broker.settle(self.now, &mut fx);
