@@ -27,6 +27,7 @@ pub use reason::{
 };
 pub use told::{
     DescribedGroup, DescribedMember, GroupPosition, GroupsTold, ListedGroup, OffsetReset, ResetNote,
+    SharePosition,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

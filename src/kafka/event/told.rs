@@ -13,11 +13,18 @@ pub enum GroupsTold {
         group: GroupId,
         positions: Vec<GroupPosition>,
     },
+    /// How far a share group is.
+    ShareOffsets {
+        group: GroupId,
+        positions: Vec<SharePosition>,
+    },
     /// Where a group is to read from, or would be.
     Reset {
         group: GroupId,
         offsets: Vec<OffsetReset>,
         executed: bool,
+        /// Whether it is a share group.
+        is_shared: bool,
     },
 }
 
@@ -72,6 +79,16 @@ impl GroupPosition {
     pub fn lag(&self) -> Option<i64> {
         Some(self.end? - self.committed?)
     }
+}
+
+/// How far a share group is in a partition.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SharePosition {
+    pub tp: TopicPartition,
+    /// Everything below is done; none as long as no leader has begun.
+    pub start: Option<Offset>,
+    /// How many records from there on are not done (KIP-1226).
+    pub lag: Option<i64>,
 }
 
 /// Where a group is to read a partition from.

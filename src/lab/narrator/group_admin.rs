@@ -4,6 +4,7 @@ use super::group::about;
 use super::{Sentence, Subject, Tone};
 use crate::kafka::event::{
     DescribedGroup, DescribedMember, Event, GroupPosition, GroupsTold, ListedGroup, OffsetReset, ResetNote,
+    SharePosition,
 };
 use crate::kafka::time::Time;
 use crate::kafka::types::{GroupId, Offset};
@@ -25,7 +26,10 @@ pub(super) fn tell(time: Time, event: &Event) -> Option<Sentence> {
         }
         GroupsTold::Group(described) => described_group(time, described),
         GroupsTold::Offsets { group, positions } => positions_of(time, group, positions),
-        GroupsTold::Reset { group, offsets, executed } => reset(time, group, offsets, *executed),
+        GroupsTold::ShareOffsets { group, positions } => share_positions_of(time, group, positions),
+        GroupsTold::Reset { group, offsets, executed, is_shared } => {
+            reset(time, group, offsets, (*executed, *is_shared))
+        }
     })
 }
 
@@ -87,7 +91,37 @@ fn positions_of(time: Time, group: &GroupId, positions: &[GroupPosition]) -> Sen
         .rules(&["R-CLI-5", "R-OBS-4"])
 }
 
-fn reset(time: Time, group: &GroupId, offsets: &[OffsetReset], executed: bool) -> Sentence {
+fn share_positions_of(time: Time, group: &GroupId, positions: &[SharePosition]) -> Sentence {
+    if positions.is_empty() {
+        let title = format!("{group}: it shares no partition");
+        return about(time, Tone::Info, group, title).rules(&["R-SHARE-3"]);
+    }
+    let lag: i64 = positions.iter().filter_map(|position| position.lag).sum();
+    let title = format!(
+        "{group}: {} to be done in {}",
+        count(lag, "record"),
+        count(positions.len() as i64, "partition")
+    );
+    let one = |position: &SharePosition| {
+        let SharePosition { tp, start, lag } = position;
+        match (start, lag) {
+            (None, _) => format!("{tp}: nobody has read it yet"),
+            (Some(start), None) => format!("{tp}: from {start} on"),
+            (Some(start), Some(lag)) => format!("{tp}: {lag} from {start} on"),
+        }
+    };
+    let each: Vec<String> = positions.iter().map(one).collect();
+    about(time, Tone::Info, group, title)
+        .detail(format!("As it was persisted last, up to the high watermark. {}.", each.join("; ")))
+        .rules(&["R-SHARE-3", "R-SHARE-11"])
+}
+
+fn reset(
+    time: Time,
+    group: &GroupId,
+    offsets: &[OffsetReset],
+    (executed, is_shared): (bool, bool),
+) -> Sentence {
     let one = |reset: &OffsetReset| match reset.note {
         ResetNote::AsAsked => format!("{} {}", reset.tp, reset.to),
         ResetNote::Clamped(asked) => format!("{} {} ({asked} lies outside its log)", reset.tp, reset.to),
@@ -95,12 +129,14 @@ fn reset(time: Time, group: &GroupId, offsets: &[OffsetReset], executed: bool) -
     };
     let offsets = list(offsets.iter().map(one));
     if executed {
-        let title = format!("{group}: committed offsets reset: {offsets}");
+        let what = if is_shared { "starts anew" } else { "committed offsets reset" };
+        let title = format!("{group}: {what}: {offsets}");
         return about(time, Tone::Warn, group, title)
             .detail("Who joins the group begins there.")
             .rules(&["R-CLI-9", "R-CLI-10"]);
     }
-    let title = format!("{group}: a reset would commit: {offsets}");
+    let what = if is_shared { "start it at" } else { "commit" };
+    let title = format!("{group}: a reset would {what}: {offsets}");
     about(time, Tone::Info, group, title)
         .detail("Nothing is changed by the plan.")
         .rules(&["R-CLI-9", "R-CLI-10"])

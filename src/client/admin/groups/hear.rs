@@ -1,10 +1,12 @@
 //! What an errand takes from answers, and what it does about errors (`CoordinatorStrategy` and the handlers beside it).
 
+use std::fmt::Display;
+
 use kafka_protocol::messages as m;
 use kafka_protocol::messages::consumer_group_describe_response as consumer;
 use kafka_protocol::messages::describe_groups_response as described;
 
-use super::{Asked, Described, Errand, Heard};
+use super::{Asked, Described, Errand, Heard, Kind};
 use crate::kafka::event::{DescribedGroup, DescribedMember, ListedGroup};
 use crate::kafka::group::consumer_protocol::assigned_partitions;
 use crate::kafka::protocol::{ErrorCode, Response};
@@ -18,14 +20,23 @@ impl Errand {
             (Some(Asked::Mark(mark)), Response::ListOffsets(answer)) => self.hear_marks(mark, answer),
             (_, Response::ConsumerGroupDescribe(answer)) => self.hear_consumer_description(from, answer),
             (_, Response::DescribeGroups(answer)) => self.hear_description(from, answer),
+            (_, Response::ShareGroupDescribe(answer)) => self.hear_share_description(from, answer),
             (_, Response::OffsetFetch(answer)) => self.hear_committed(answer),
+            (_, Response::DescribeShareGroupOffsets(answer)) => self.hear_share_offsets(answer),
             (_, Response::DeleteGroups(answer)) => {
                 let result =
                     answer.results.first().map_or(ErrorCode::UnknownServerError.code(), |r| r.error_code);
-                self.finish([(None, result)].into_iter())
+                self.finish([(None::<Topic>, result)].into_iter())
+            }
+            // It may be one of those that have no commits.
+            (_, Response::OffsetDelete(answer))
+                if answer.error_code == ErrorCode::GroupIdNotFound.code() && self.kind != Kind::Share =>
+            {
+                self.kind = Kind::Share;
+                Heard::Taken
             }
             (_, Response::OffsetDelete(answer)) if answer.error_code != 0 => {
-                self.finish([(None, answer.error_code)].into_iter())
+                self.finish([(None::<Topic>, answer.error_code)].into_iter())
             }
             (_, Response::OffsetDelete(answer)) => self.finish(answer.topics.iter().flat_map(|topic| {
                 let name = Topic::new(&topic.name);
@@ -37,17 +48,34 @@ impl Errand {
                 let partitions = topic.partitions.iter();
                 partitions.map(move |p| (Some(TopicPartition::new(&name, p.partition_index)), p.error_code))
             })),
+            (_, Response::DeleteShareGroupOffsets(answer)) if answer.error_code != 0 => {
+                self.finish([(None::<Topic>, answer.error_code)].into_iter())
+            }
+            (_, Response::DeleteShareGroupOffsets(answer)) => self.finish(
+                answer.responses.iter().map(|topic| (Some(Topic::new(&topic.topic_name)), topic.error_code)),
+            ),
+            (_, Response::AlterShareGroupOffsets(answer)) if answer.error_code != 0 => {
+                self.finish([(None::<Topic>, answer.error_code)].into_iter())
+            }
+            (_, Response::AlterShareGroupOffsets(answer)) => {
+                self.finish(answer.responses.iter().flat_map(|topic| {
+                    let name = Topic::new(&topic.topic_name);
+                    let partitions = topic.partitions.iter();
+                    partitions
+                        .map(move |p| (Some(TopicPartition::new(&name, p.partition_index)), p.error_code))
+                }))
+            }
             (asked, response) => panic!("{:?} answers {asked:?}", response.api()),
         }
     }
 
     /// The last answer: it is done, or the first error decides.
-    fn finish(&mut self, results: impl Iterator<Item = (Option<TopicPartition>, i16)>) -> Heard {
-        for (tp, code) in results {
+    fn finish<T: Display>(&mut self, results: impl Iterator<Item = (Option<T>, i16)>) -> Heard {
+        for (of, code) in results {
             match from_coordinator(ErrorCode::from_code(code)) {
                 Heard::Taken => {}
                 Heard::Refused(error, text) => {
-                    return Heard::Refused(error, tp.map_or(text.clone(), |tp| format!("{tp}: {text}")));
+                    return Heard::Refused(error, of.map_or(text.clone(), |of| format!("{of}: {text}")));
                 }
                 heard => return heard,
             }
@@ -76,7 +104,7 @@ impl Errand {
         };
         match ErrorCode::from_code(group.error_code) {
             ErrorCode::None => self.described = Some(Described::Known(description(from, group))),
-            ErrorCode::GroupIdNotFound => self.described = Some(Described::Unknown),
+            ErrorCode::GroupIdNotFound => self.kind = Kind::Share,
             error => return from_coordinator(error),
         }
         Heard::Taken
@@ -90,7 +118,7 @@ impl Errand {
         let Some(group) = answer.groups.first() else { return refused(ErrorCode::UnknownServerError) };
         match ErrorCode::from_code(group.error_code) {
             ErrorCode::None => self.described = Some(Described::Known(consumer_description(from, group))),
-            ErrorCode::GroupIdNotFound => self.is_classic = true,
+            ErrorCode::GroupIdNotFound => self.kind = Kind::Classic,
             error => return from_coordinator(error),
         }
         Heard::Taken
@@ -129,11 +157,11 @@ impl Errand {
     }
 }
 
-fn refused(error: ErrorCode) -> Heard {
+pub(super) fn refused(error: ErrorCode) -> Heard {
     Heard::Refused(error, error.name().to_owned())
 }
 
-fn from_coordinator(error: ErrorCode) -> Heard {
+pub(super) fn from_coordinator(error: ErrorCode) -> Heard {
     match error {
         ErrorCode::None => Heard::Taken,
         ErrorCode::CoordinatorLoadInProgress | ErrorCode::RebalanceInProgress => Heard::Again,

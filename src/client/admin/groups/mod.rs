@@ -1,4 +1,5 @@
-//! What an administrator asks of groups: `kafka-consumer-groups.sh` (`ConsumerGroupCommand`, `OffsetsUtils`).
+//! What an administrator asks of groups: `kafka-consumer-groups.sh` and `kafka-share-groups.sh` (`ConsumerGroupCommand`,
+//! `ShareGroupCommand`, `OffsetsUtils`). Which of the two it is for, the coordinator tells.
 //!
 //! Such an errand takes several requests. It keeps what it has learnt; what it does not know yet is what it asks for
 //! next, whichever answers were lost meanwhile.
@@ -8,6 +9,7 @@
 mod hear;
 mod plan;
 mod request;
+mod share;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::client::metadata::Metadata;
 use crate::kafka::event::{
     DescribedGroup, DescribedMember, Event, GroupPosition, GroupsTold, ListedGroup, OffsetReset,
+    SharePosition,
 };
 use crate::kafka::protocol::{ErrorCode, Request};
 use crate::kafka::time::Time;
@@ -126,12 +129,22 @@ pub(super) struct Errand {
     since_wall_ms: i64,
     asked: Option<Asked>,
     listed: BTreeMap<BrokerId, Vec<ListedGroup>>,
-    /// No group of the newer protocol has the name.
-    is_classic: bool,
+    /// Of which kind the group is, as far as it is known: others have no group of that name.
+    kind: Kind,
     described: Option<Described>,
     committed: Option<BTreeMap<TopicPartition, Offset>>,
+    /// How far a share group is.
+    shared: Option<Vec<SharePosition>>,
     marks: BTreeMap<(Mark, TopicPartition), Offset>,
     done: bool,
+}
+
+/// The kinds of groups, in the order in which they are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Consumer,
+    Classic,
+    Share,
 }
 
 /// What the answer on its way is about.
@@ -161,9 +174,10 @@ impl Errand {
             since_wall_ms,
             asked: None,
             listed: BTreeMap::new(),
-            is_classic: false,
+            kind: Kind::Consumer,
             described: None,
             committed: None,
+            shared: None,
             marks: BTreeMap::new(),
             done: false,
         }
@@ -186,7 +200,11 @@ impl Errand {
         };
         match scope {
             Scope::Topic(topic) | Scope::Partitions(topic, _) => [topic.clone()].into(),
-            Scope::AllTopics => self.committed.iter().flatten().map(|(tp, _)| tp.topic.clone()).collect(),
+            Scope::AllTopics => {
+                let shared = self.shared.iter().flatten().map(|position| &position.tp);
+                let committed = self.committed.iter().flat_map(BTreeMap::keys);
+                shared.chain(committed).map(|tp| tp.topic.clone()).collect()
+            }
         }
     }
 
@@ -249,6 +267,9 @@ impl Errand {
         if !matches!(self.described, Some(Described::Known(_))) {
             return self.next_describe(group);
         }
+        if self.kind == Kind::Share {
+            return self.next_describe_share_offsets(group);
+        }
         let committed = self.committed(&group)?;
         let partitions: Vec<TopicPartition> = self.read_or_committed().into_iter().collect();
         let led = plan::with_leaders(&partitions, metadata)?;
@@ -283,9 +304,10 @@ impl Errand {
 
     /// The newer protocol is tried first (`DescribeConsumerGroupsHandler`).
     fn ask_description(&mut self, group: &GroupId) -> Next {
-        let request = match self.is_classic {
-            true => request::describe(group),
-            false => request::describe_consumer(group),
+        let request = match self.kind {
+            Kind::Consumer => request::describe_consumer(group),
+            Kind::Classic => request::describe(group),
+            Kind::Share => request::describe_share(group),
         };
         self.ask(To::Coordinator(group.clone()), request)
     }
@@ -296,6 +318,9 @@ impl Errand {
         scope: &Scope,
         metadata: &Metadata,
     ) -> Result<Next, Next> {
+        if self.kind == Kind::Share {
+            return self.next_delete_share_offsets(group, scope);
+        }
         let partitions = match self.committed_in(&group, scope)? {
             Some(partitions) => partitions,
             None => plan::partitions(scope, metadata)?,
@@ -333,13 +358,19 @@ impl Errand {
             }
             Some(_) => {}
         }
-        let offsets = self.plan(group, goal, metadata)?;
+        // A group that is not there is going to be one of consumers.
+        let is_shared = self.kind == Kind::Share && matches!(self.described, Some(Described::Known(_)));
+        let offsets = match is_shared {
+            true => self.plan_share(group, goal, metadata)?,
+            false => self.plan(group, goal, metadata)?,
+        };
         if *executes && !self.done && !offsets.is_empty() {
-            return Ok(self.ask(To::Coordinator(group.clone()), request::commit(group, &offsets)));
+            let request = if is_shared { request::alter_share } else { request::commit };
+            return Ok(self.ask(To::Coordinator(group.clone()), request(group, &offsets)));
         }
         let (group, executed) = (group.clone(), *executes);
         Ok(Next::Done(Some(Box::new(Event::GroupsTold {
-            told: GroupsTold::Reset { group, offsets, executed },
+            told: GroupsTold::Reset { group, offsets, executed, is_shared },
         }))))
     }
 

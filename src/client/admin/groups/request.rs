@@ -1,8 +1,13 @@
 //! An errand's requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kafka_protocol::messages as m;
+use kafka_protocol::messages::alter_share_group_offsets_request::{
+    AlterShareGroupOffsetsRequestPartition, AlterShareGroupOffsetsRequestTopic,
+};
+use kafka_protocol::messages::delete_share_group_offsets_request::DeleteShareGroupOffsetsRequestTopic;
+use kafka_protocol::messages::describe_share_group_offsets_request::DescribeShareGroupOffsetsRequestGroup;
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
@@ -14,8 +19,8 @@ use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
 
 use super::Mark;
 use crate::kafka::event::OffsetReset;
-use crate::kafka::protocol::Request;
-use crate::kafka::types::{GroupId, Topic, TopicPartition};
+use crate::kafka::protocol::{Request, SameAsVersion0};
+use crate::kafka::types::{GroupId, Offset, Topic, TopicPartition};
 
 /// ListOffsets knows these as timestamps.
 const LATEST: i64 = -1;
@@ -46,6 +51,41 @@ pub(super) fn describe_consumer(group: &GroupId) -> Request {
 /// Of a classic group.
 pub(super) fn describe(group: &GroupId) -> Request {
     m::DescribeGroupsRequest::default().with_groups(vec![id(group)]).into()
+}
+
+pub(super) fn describe_share(group: &GroupId) -> Request {
+    m::ShareGroupDescribeRequest::default().with_group_ids(vec![id(group)]).into()
+}
+
+/// All that a share group has begun.
+pub(super) fn share_offsets(group: &GroupId) -> Request {
+    let group = DescribeShareGroupOffsetsRequestGroup::default().with_group_id(id(group)).with_topics(None);
+    SameAsVersion0(m::DescribeShareGroupOffsetsRequest::default().with_groups(vec![group])).into()
+}
+
+pub(super) fn delete_share_offsets(group: &GroupId, topics: &BTreeSet<Topic>) -> Request {
+    let topic = |topic: &Topic| {
+        DeleteShareGroupOffsetsRequestTopic::default().with_topic_name(topic.to_wire().into())
+    };
+    let topics = topics.iter().map(topic).collect();
+    m::DeleteShareGroupOffsetsRequest::default().with_group_id(id(group)).with_topics(topics).into()
+}
+
+/// Where a share group starts.
+pub(super) fn alter_share(group: &GroupId, offsets: &[OffsetReset]) -> Request {
+    let topics = by_topic(offsets.iter().map(|reset| (reset.tp.clone(), reset.to))).into_iter().map(
+        |(topic, offsets)| {
+            let partition = |(number, offset): (i32, Offset)| {
+                AlterShareGroupOffsetsRequestPartition::default()
+                    .with_partition_index(number)
+                    .with_start_offset(offset.0)
+            };
+            AlterShareGroupOffsetsRequestTopic::default()
+                .with_topic_name(topic.to_wire().into())
+                .with_partitions(offsets.into_iter().map(partition).collect())
+        },
+    );
+    m::AlterShareGroupOffsetsRequest::default().with_group_id(id(group)).with_topics(topics.collect()).into()
 }
 
 pub(super) fn delete(group: &GroupId) -> Request {
@@ -92,7 +132,7 @@ pub(super) fn marks(mark: Mark, since_wall_ms: i64, partitions: &[TopicPartition
 pub(super) fn commit(group: &GroupId, offsets: &[OffsetReset]) -> Request {
     let topics = by_topic(offsets.iter().map(|reset| (reset.tp.clone(), reset.to))).into_iter().map(
         |(topic, offsets)| {
-            let partition = |(number, offset): (i32, crate::kafka::types::Offset)| {
+            let partition = |(number, offset): (i32, Offset)| {
                 OffsetCommitRequestPartition::default()
                     .with_partition_index(number)
                     .with_committed_offset(offset.0)

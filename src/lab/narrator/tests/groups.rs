@@ -406,6 +406,33 @@ fn how_far_a_group_is_is_told_of_each_partition_r_cli_5() {
     );
 }
 
+#[test]
+fn a_share_group_is_told_of_by_what_is_left_to_do_r_share_3() {
+    let position = |partition, start: Option<i64>, lag| SharePosition {
+        tp: tp(partition),
+        start: start.map(Offset),
+        lag,
+    };
+    let positions =
+        vec![position(0, Some(40), Some(12)), position(1, None, None), position(2, Some(3), None)];
+    let told =
+        |positions| Event::GroupsTold { told: GroupsTold::ShareOffsets { group: billing(), positions } };
+    let start = OffsetReset { tp: tp(0), to: Offset(5), note: ResetNote::AsAsked };
+    let reset = |executed| Event::GroupsTold {
+        told: GroupsTold::Reset { group: billing(), offsets: vec![start.clone()], executed, is_shared: true },
+    };
+    check(&[(0, told(positions)), (1, told(vec![])), (2, reset(false)), (3, reset(true))], expect![[r#"
+        00:00.000  billing: 12 records to be done in 3 partitions (R-SHARE-3, R-SHARE-11)
+            Info: As it was persisted last, up to the high watermark. orders-0: 12 from 40 on; orders-1: nobody has read it yet; orders-2: from 3 on.
+        00:00.001  billing: it shares no partition (R-SHARE-3)
+            Info
+        00:00.002  billing: a reset would start it at: orders-0 5 (R-CLI-9, R-CLI-10)
+            Info: Nothing is changed by the plan.
+        00:00.003  billing: starts anew: orders-0 5 (R-CLI-9, R-CLI-10)
+            Warn: Who joins the group begins there.
+    "#]]);
+}
+
 /// R-CLI-10, R-CLI-11.
 #[test]
 fn a_reset_is_told_with_what_is_not_as_it_was_asked_for() {
@@ -416,7 +443,7 @@ fn a_reset_is_told_with_what_is_not_as_it_was_asked_for() {
         one(2, 7, ResetNote::End),
     ];
     let reset = |offsets, executed| Event::GroupsTold {
-        told: GroupsTold::Reset { group: billing(), offsets, executed },
+        told: GroupsTold::Reset { group: billing(), offsets, executed, is_shared: false },
     };
     check(
         &[(0, reset(offsets.clone(), false)), (1, reset(offsets, true)), (2, reset(vec![], true))],
