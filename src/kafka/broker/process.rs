@@ -139,7 +139,7 @@ impl Broker {
             ),
             groups: GroupCoordinator::new(id, group_config, Random::stream(seed, "member ids")),
             share_states: ShareCoordinator::new(config.share_coordinator),
-            shares: SharePartitionManager::default(),
+            shares: SharePartitionManager::new(Random::stream(seed, "share fetches")),
             persister: Persister::new(Random::stream(seed, "persister")),
             share_offsets: ShareOffsets::default(),
             end_offsets: EndOffsets::new(Random::stream(seed, "end offsets")),

@@ -92,6 +92,12 @@ pub(super) struct Lock {
     pub is_over: bool,
 }
 
+/// A record has a lock from before it was given back, so that whoever is handed it fails
+/// (`updateAcquisitionLockTimeoutTask`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a lock from before is in the way")]
+pub struct LockClash;
+
 /// Which write's outcome a state waits for. Numbers are never used again within a share partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WriteId(pub(super) u64);
@@ -113,6 +119,8 @@ pub struct InFlight {
     /// Who has it, while it is acquired.
     pub(super) holder: Option<MemberId>,
     pub(super) lock: Option<Lock>,
+    /// When a lock ends that an old one was in the way of. It frees whoever has the record by then.
+    pub(super) stray: Option<Time>,
     change: Option<Change>,
     /// Archived for good, whatever comes of a write.
     is_swept: bool,
@@ -120,7 +128,8 @@ pub struct InFlight {
 
 impl InFlight {
     pub(super) fn new(state: RecordState, delivery_count: i16) -> InFlight {
-        InFlight { state, delivery_count, holder: None, lock: None, change: None, is_swept: false }
+        let (holder, lock, stray, change) = (None, None, None, None);
+        InFlight { state, delivery_count, holder, lock, stray, change, is_swept: false }
     }
 
     pub(super) fn acquired(member: &MemberId, lock_ends: Time) -> InFlight {
@@ -143,7 +152,15 @@ impl InFlight {
 
     /// When the lock ends, if there is one that runs.
     pub fn lock_ends(&self) -> Option<Time> {
-        self.lock.filter(|lock| !lock.is_over).map(|lock| lock.ends)
+        let lock = self.lock.filter(|lock| !lock.is_over).map(|lock| lock.ends);
+        lock.into_iter().chain(self.stray).min()
+    }
+
+    /// As one of the offsets of a batch that had one state: a change that is under way is forgotten, its lock is not
+    /// (`maybeInitializeOffsetStateUpdate`).
+    pub(super) fn of_part(&self) -> InFlight {
+        let (holder, lock) = (self.holder.clone(), self.lock);
+        InFlight { holder, lock, ..InFlight::new(self.state, self.delivery_count) }
     }
 
     /// Whether the outcome of a write is awaited.
@@ -161,16 +178,22 @@ impl InFlight {
         self.state.is_final() && !self.is_changing()
     }
 
-    /// `tryUpdateState` to acquired: one delivery more. False if it cannot be handed out.
-    pub(super) fn acquire(&mut self, member: &MemberId, lock_ends: Time) -> bool {
-        if !self.is_available() {
-            return false;
-        }
+    /// `tryUpdateState` to acquired: one delivery more. The record must be available.
+    ///
+    /// # Errors
+    ///
+    /// A lock from before is in the way. The record is acquired nevertheless.
+    pub(super) fn acquire(&mut self, member: &MemberId, lock_ends: Time) -> Result<(), LockClash> {
+        assert!(self.is_available(), "what is handed out is available");
         self.state = RecordState::Acquired;
         self.delivery_count += 1;
         self.holder = Some(member.clone());
+        if self.lock.is_some() {
+            self.stray = Some(lock_ends);
+            return Err(LockClash);
+        }
         self.lock = Some(Lock { ends: lock_ends, is_over: false });
-        true
+        Ok(())
     }
 
     /// `tryUpdateState`: what was released for the last time it may be is archived (R-SHARE-8). False, and nothing is

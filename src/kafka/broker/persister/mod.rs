@@ -248,8 +248,7 @@ impl Persister {
         taken
     }
 
-    /// Takes out what can go in one request with the first that goes to `broker`: of one kind and one group, and no
-    /// share partition twice.
+    /// Takes out what can go in one request with the first that goes to `broker`: of one kind and one group.
     fn take_for(
         &mut self,
         broker: BrokerId,
@@ -263,10 +262,8 @@ impl Persister {
             let goes = operation.not_before <= now
                 && coordinators.get(operation.key()) == Some(&broker)
                 && !passed.contains(operation.key())
-                && taken.iter().all(|other| {
-                    other.kind() == operation.kind()
-                        && other.key().group == operation.key().group
-                        && other.key() != operation.key()
+                && taken.first().is_none_or(|first| {
+                    first.kind() == operation.kind() && first.key().group == operation.key().group
                 });
             if goes {
                 operation.lookups = 0;

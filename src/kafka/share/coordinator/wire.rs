@@ -2,6 +2,8 @@
 //!
 //! **Invariant:** a response has the partitions of its request, in their order.
 
+use std::collections::BTreeMap;
+
 use kafka_protocol::messages as m;
 use kafka_protocol::messages::{
     delete_share_group_state_response as delete, initialize_share_group_state_response as initialize,
@@ -147,10 +149,14 @@ pub fn response_of(answered: Answered) -> Response {
 
 type Outcome = Result<Answer, ErrorCode>;
 
-/// Topics in the order in which they were named.
+/// Topics in the order in which they were named. Of a share partition that was named several times the last outcome
+/// counts (`ShareCoordinatorService.writeState`).
 fn by_topic<P>(answers: Vec<(ShareKey, Outcome)>, result: impl Fn(i32, Outcome) -> P) -> Vec<(Uuid, Vec<P>)> {
     let mut topics: Vec<(Uuid, Vec<P>)> = Vec::new();
-    for (key, outcome) in answers {
+    let last: BTreeMap<ShareKey, usize> =
+        answers.iter().zip(0..).map(|((key, _), place)| (key.clone(), place)).collect();
+    let counts = |(place, (key, _)): &(usize, (ShareKey, Outcome))| last[key] == *place;
+    for (_, (key, outcome)) in (0..).zip(answers).filter(counts) {
         let part = result(key.partition, outcome);
         match topics.last_mut().filter(|(topic_id, _)| *topic_id == key.topic_id.0) {
             Some((_, parts)) => parts.push(part),

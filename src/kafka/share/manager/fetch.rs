@@ -9,6 +9,7 @@ use super::super::key::ShareKey;
 use super::super::partition::{AcquireMode, Acquirer, Fetched as FetchedBatches};
 use super::super::range::OffsetRange;
 use super::super::sessions::{FINAL_EPOCH, Named, TopicIdPartition, rotate};
+use super::super::state::LockClash;
 use super::acknowledge::{Acknowledgements, who};
 use super::answer::{Fetched, Kind, Pending};
 use super::{Ground, ManagerEffects, ShareFetchTimer, SharePartitionManager};
@@ -16,6 +17,7 @@ use crate::kafka::effects::RequestId;
 use crate::kafka::log::Isolation;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::share::{ShareFetchRequest, ShareFetchResponse};
+use crate::kafka::random::Random;
 use crate::kafka::types::{GroupId, MemberId, Offset, TopicId};
 
 /// A fetch that waits.
@@ -162,7 +164,11 @@ impl SharePartitionManager {
     pub(super) fn try_fetch(&mut self, number: u64, ground: &Ground<'_>, fx: &mut ManagerEffects) {
         let Some(parked) = self.parked.get(&number).cloned() else { return };
         let acquirable = self.acquirable(&parked, ground);
-        if !acquirable.is_empty() && has_enough(&parked, &acquirable, ground) {
+        if acquirable.is_empty() {
+            return;
+        }
+        let shares = shares(parked.limits.max_bytes, acquirable.len(), &mut self.random);
+        if has_enough(&parked, &acquirable, &shares, ground) {
             fx.effects.cancel_timer(ShareFetchTimer::Deadline(number));
             self.end_fetch(number, ground, fx);
         }
@@ -189,17 +195,24 @@ impl SharePartitionManager {
         let Some(parked) = self.parked.remove(&number) else { return };
         let acquirable = self.acquirable(&parked, ground);
         let isolation = ground.isolation(&parked.group);
-        let share = share_of(parked.limits.max_bytes, acquirable.len());
+        let shares = shares(parked.limits.max_bytes, acquirable.len(), &mut self.random);
         let mut fetched = BTreeMap::new();
         let (mut records_left, mut bytes_left) = (parked.limits.max_records, parked.limits.max_bytes);
-        for (tip, offset) in acquirable {
+        for ((tip, offset), share) in acquirable.iter().zip(shares) {
             let is_first = bytes_left == parked.limits.max_bytes;
             let budget = (share.min(bytes_left), is_first);
-            let part = self.hand_out(&parked, (tip, offset), isolation, records_left, budget, ground, fx);
+            let part = self.hand_out(&parked, (*tip, *offset), isolation, records_left, budget, ground, fx);
+            let Ok(part) = part else {
+                // All fails, and what was acquired is not told of.
+                let error = Some(ErrorCode::UnknownServerError);
+                let failed = |(tip, _): &(_, _)| (*tip, Fetched { error, ..Fetched::default() });
+                fetched = acquirable.iter().map(failed).collect();
+                break;
+            };
             records_left -= part.acquired.iter().map(|acquired| acquired.range.count()).sum::<i64>();
             bytes_left = (bytes_left - part.records.len() as i64).max(0);
             if part.error.is_some() || !part.acquired.is_empty() {
-                fetched.insert(tip, part);
+                fetched.insert(*tip, part);
             }
         }
         for (tip, error) in &parked.errors {
@@ -222,20 +235,20 @@ impl SharePartitionManager {
         (max_bytes, min_one_message): (i64, bool),
         ground: &Ground<'_>,
         fx: &mut ManagerEffects,
-    ) -> Fetched {
+    ) -> Result<Fetched, LockClash> {
         let key = ShareKey { group: parked.group.clone(), topic_id: tip.0, partition: tip.1 };
-        let Some(slot) = self.slots.get_mut(&key).map(Rc::make_mut) else { return Fetched::default() };
+        let Some(slot) = self.slots.get_mut(&key).map(Rc::make_mut) else { return Ok(Fetched::default()) };
         let tp = slot.tp.clone();
-        let Some(partition) = &mut slot.partition else { return Fetched::default() };
+        let Some(partition) = &mut slot.partition else { return Ok(Fetched::default()) };
         let read = match ground.read(&tp, offset, isolation, max_bytes, min_one_message) {
             Ok(read) => read,
             Err(ErrorCode::OffsetOutOfRange) => {
                 // The log's start has passed it. The client tries again, and nothing is told of it.
                 let log_start = ground.led(&tp).map(|partition| partition.log.log_start_offset());
                 log_start.into_iter().for_each(|offset| partition.log_start_moved(offset));
-                return Fetched::default();
+                return Ok(Fetched::default());
             }
-            Err(error) => return Fetched { error: Some(error), ..Fetched::default() },
+            Err(error) => return Ok(Fetched { error: Some(error), ..Fetched::default() }),
         };
         let by = Acquirer {
             member: &parked.member,
@@ -248,11 +261,12 @@ impl SharePartitionManager {
         let batches = FetchedBatches { batches: &ranges, aborted: &read.aborted };
         let acquired = partition.acquire(&by, batches, &ground.settings(&parked.group), ground.now);
         slot.arm(&key, fx);
+        let acquired = acquired?;
         let (Some(first), Some(last)) = (acquired.first(), acquired.last()) else {
-            return Fetched::default();
+            return Ok(Fetched::default());
         };
         let records = read.slice(OffsetRange::new(first.range.first, last.range.last));
-        Fetched { error: None, records, acquired }
+        Ok(Fetched { error: None, records, acquired })
     }
 }
 
@@ -267,18 +281,35 @@ fn acknowledgements_of(request: &ShareFetchRequest) -> Acknowledgements<'_> {
     parts.filter(|(_, batches)| has_some(batches)).collect()
 }
 
-/// Every partition may take as much as any other (`PartitionMaxBytesStrategy`); what is left over is nobody's. (Kafka
-/// gives it to one that it draws.)
-fn share_of(max_bytes: i64, partitions: usize) -> i64 {
-    max_bytes.checked_div(partitions as i64).unwrap_or(max_bytes).max(1)
+/// How much each partition may take (`PartitionMaxBytesStrategy`): as much as any other, and what is left over goes to one
+/// that is drawn. Where there are not enough bytes for all, some have one.
+fn shares(max_bytes: i64, partitions: usize, random: &mut Random) -> Vec<i64> {
+    let count = partitions as i64;
+    let (Some(each), Some(left)) = (max_bytes.checked_div(count), max_bytes.checked_rem(count)) else {
+        return Vec::new();
+    };
+    let mut shares = vec![each; partitions];
+    if left > 0 {
+        let drawn = random.below(partitions as u64) as usize;
+        if each > 0 {
+            shares[drawn] += left;
+        } else {
+            (0..left as usize).for_each(|place| shares[(drawn + place) % partitions] = 1);
+        }
+    }
+    shares
 }
 
 /// Whether a fetch is worth its answer (`isMinBytesSatisfied`): enough bytes, or something that only an answer tells.
-fn has_enough(parked: &Parked, acquirable: &[(TopicIdPartition, Offset)], ground: &Ground<'_>) -> bool {
+fn has_enough(
+    parked: &Parked,
+    acquirable: &[(TopicIdPartition, Offset)],
+    shares: &[i64],
+    ground: &Ground<'_>,
+) -> bool {
     let isolation = ground.isolation(&parked.group);
-    let share = share_of(parked.limits.max_bytes, acquirable.len());
     let mut bytes = 0;
-    for (tip, offset) in acquirable {
+    for ((tip, offset), share) in acquirable.iter().zip(shares) {
         let Some(tp) = ground.name_of(*tip) else { return true };
         let Ok(partition) = ground.led(&tp) else { return true };
         let log = &partition.log;
@@ -287,7 +318,28 @@ fn has_enough(parked: &Parked, acquirable: &[(TopicIdPartition, Offset)], ground
         if is_outside || *offset < bound && log.segment_base(*offset) < log.segment_base(bound) {
             return true;
         }
-        bytes += log.readable_bytes(*offset, bound, parked.limits.min_bytes.max(1)).min(share);
+        bytes += log.readable_bytes(*offset, bound, parked.limits.min_bytes.max(1)).min(*share);
     }
     bytes >= parked.limits.min_bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_shared_and_the_rest_goes_to_one_that_is_drawn() {
+        let mut random = Random::stream(1, "shares");
+        let mut drawn = |max_bytes, partitions| {
+            let mut shares = shares(max_bytes, partitions, &mut random);
+            let first = shares.iter().position(|share| *share != shares[0]);
+            shares.sort_unstable();
+            (shares, first)
+        };
+        assert_eq!(drawn(12, 3), (vec![4, 4, 4], None));
+        assert_eq!(drawn(14, 3).0, [4, 4, 6]);
+        assert_eq!(drawn(2, 5).0, [0, 0, 0, 1, 1], "some have one, where there is not enough for all");
+        let places: std::collections::BTreeSet<_> = (0..50).map(|_| drawn(14, 3).1).collect();
+        assert!(places.len() > 1, "not always the same one");
+    }
 }

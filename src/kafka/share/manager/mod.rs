@@ -23,6 +23,7 @@ use super::sessions::{ShareSessions, TopicIdPartition};
 use super::state::{StateBatch, WriteId};
 use crate::kafka::effects::{Effects, Incoming, RequestId};
 use crate::kafka::protocol::ErrorCode;
+use crate::kafka::random::Random;
 use crate::kafka::time::Time;
 use crate::kafka::types::{GroupId, LeaderEpoch, MemberId, Offset, TopicId, TopicPartition};
 
@@ -87,8 +88,9 @@ impl Slot {
     }
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SharePartitionManager {
+    random: Random,
     sessions: ShareSessions,
     slots: BTreeMap<ShareKey, Rc<Slot>>,
     instances: u64,
@@ -102,6 +104,20 @@ pub struct SharePartitionManager {
 }
 
 impl SharePartitionManager {
+    pub fn new(random: Random) -> SharePartitionManager {
+        SharePartitionManager {
+            random,
+            sessions: ShareSessions::default(),
+            slots: BTreeMap::new(),
+            instances: 0,
+            fenced: BTreeMap::new(),
+            parked: BTreeMap::new(),
+            fetches: 0,
+            pending: BTreeMap::new(),
+            writers: BTreeMap::new(),
+        }
+    }
+
     pub fn sessions(&self) -> &ShareSessions {
         &self.sessions
     }
@@ -193,9 +209,13 @@ impl SharePartitionManager {
         let Some(slot) = here.or(self.fenced.get_mut(&instance)).map(Rc::make_mut) else { return };
         slot.lock_timer = None;
         let Some(partition) = &mut slot.partition else { return };
-        let write = partition.end_locks(ground.now, &settings);
-        let has_ended = write.is_some();
-        fx.persist.extend(write.map(|write| Persist::Write { key: key.clone(), instance, write }));
+        let writes = partition.end_locks(ground.now, &settings);
+        let has_ended = !writes.is_empty();
+        fx.persist.extend(writes.into_iter().map(|write| Persist::Write {
+            key: key.clone(),
+            instance,
+            write,
+        }));
         slot.arm(key, fx);
         if self.fenced.get(&instance).is_some_and(|slot| slot.lock_timer.is_none()) {
             self.fenced.remove(&instance);

@@ -1,7 +1,7 @@
 //! Records are handed out (`SharePartition.acquire`, R-SHARE-8 to 10).
 
 use super::super::range::OffsetRange;
-use super::super::state::{InFlight, RecordState};
+use super::super::state::{InFlight, LockClash, RecordState};
 use super::batch::{InFlightBatch, States};
 use super::{SharePartition, ShareSettings};
 use crate::kafka::time::Time;
@@ -56,22 +56,26 @@ struct Grant<'a> {
 
 impl SharePartition {
     /// Hands out what is available of `fetched`; the locks run from `now` on.
+    ///
+    /// # Errors
+    ///
+    /// A lock from before is in the way; what was acquired until then is not told to anybody, and freed by its locks.
     pub fn acquire(
         &mut self,
         by: &Acquirer<'_>,
         fetched: Fetched<'_>,
         settings: &ShareSettings,
         now: Time,
-    ) -> Vec<Acquired> {
+    ) -> Result<Vec<Acquired>, LockClash> {
         let (Some(first), Some(last)) = (fetched.batches.first(), fetched.batches.last()) else {
-            return Vec::new();
+            return Ok(Vec::new());
         };
         if by.max_records <= 0 || last.last < self.start_offset {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let (last_offset, max_records) = self.room(by, last.last, settings);
         if max_records <= 0 {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let lock_ends = now.plus_ms(settings.record_lock_duration_ms);
         let bounds = OffsetRange::new(first.first, last_offset);
@@ -81,9 +85,9 @@ impl SharePartition {
         let acquired = if self.keys_in(base.min(first.first), last_offset).is_empty() {
             self.acquire_new(&grant, OffsetRange::new(base, last_offset), max_records)
         } else {
-            self.acquire_known(&grant, base, max_records)
+            self.acquire_known(&grant, base, max_records)?
         };
-        if acquired.is_empty() { acquired } else { self.without_aborted(acquired, fetched.aborted) }
+        Ok(if acquired.is_empty() { acquired } else { self.without_aborted(acquired, fetched.aborted) })
     }
 
     /// Up to where and how many records may be handed out (`lastOffsetAndMaxRecordsToAcquire`). Where there is no room
@@ -108,7 +112,12 @@ impl SharePartition {
     }
 
     /// Part of it is in flight already.
-    fn acquire_known(&mut self, grant: &Grant<'_>, base: Offset, max_records: i64) -> Vec<Acquired> {
+    fn acquire_known(
+        &mut self,
+        grant: &Grant<'_>,
+        base: Offset,
+        max_records: i64,
+    ) -> Result<Vec<Acquired>, LockClash> {
         let last_offset = grant.bounds.last;
         let from = base.min(grant.bounds.first);
         let mut taken = Vec::new();
@@ -135,7 +144,7 @@ impl SharePartition {
                 left = 0;
                 break;
             }
-            let count = take(&mut taken, acquire_batch(batch, grant, left, throttle));
+            let count = take(&mut taken, acquire_batch(batch, grant, left, throttle)?);
             left = if throttle && count > 0 { 0 } else { left - count };
         }
         let known_end = self.batches.range(from..=last_offset).next_back().map(|(_, batch)| batch.range.last);
@@ -146,7 +155,7 @@ impl SharePartition {
         if let Some(last) = taken.last() {
             self.move_gap(last.range.last + 1);
         }
-        taken
+        Ok(taken)
     }
 
     /// None of it is in flight (`acquireNewBatchRecords`).
@@ -228,14 +237,19 @@ fn take(taken: &mut Vec<Acquired>, acquired: Vec<Acquired>) -> i64 {
 }
 
 /// Of a batch in flight what is available.
-fn acquire_batch(batch: &mut InFlightBatch, grant: &Grant<'_>, left: i64, throttle: bool) -> Vec<Acquired> {
+fn acquire_batch(
+    batch: &mut InFlightBatch,
+    grant: &Grant<'_>,
+    left: i64,
+    throttle: bool,
+) -> Result<Vec<Acquired>, LockClash> {
     let is_limited = grant.by.mode == AcquireMode::RecordLimit && batch.range.count() > left;
     let is_in_part = !batch.range.is_within(grant.bounds) || is_limited || throttle;
     match &mut batch.states {
-        States::Whole(state) if !state.is_available() => Vec::new(),
+        States::Whole(state) if !state.is_available() => Ok(Vec::new()),
         States::Whole(state) if !is_in_part => {
-            state.acquire(grant.by.member, grant.lock_ends);
-            vec![Acquired { range: batch.range, delivery_count: state.delivery_count() }]
+            state.acquire(grant.by.member, grant.lock_ends)?;
+            Ok(vec![Acquired { range: batch.range, delivery_count: state.delivery_count() }])
         }
         _ => acquire_each(batch, grant, left),
     }
@@ -243,7 +257,7 @@ fn acquire_batch(batch: &mut InFlightBatch, grant: &Grant<'_>, left: i64, thrott
 
 /// Offset by offset (`acquireSubsetBatchRecords`). A record that may be delivered once more goes alone, so that it does
 /// not take others with it if it is the one that fails.
-fn acquire_each(batch: &mut InFlightBatch, grant: &Grant<'_>, left: i64) -> Vec<Acquired> {
+fn acquire_each(batch: &mut InFlightBatch, grant: &Grant<'_>, left: i64) -> Result<Vec<Acquired>, LockClash> {
     let limit = grant.settings.delivery_count_limit;
     let throttle_from = throttle_limit(grant.settings);
     let size = batch.range.count();
@@ -265,14 +279,14 @@ fn acquire_each(batch: &mut InFlightBatch, grant: &Grant<'_>, left: i64) -> Vec<
             let halvings = u32::from((deliveries - throttle_from + 1).unsigned_abs());
             most_throttled = Some(size.checked_shr(halvings).unwrap_or(0).max(1));
         }
-        state.acquire(grant.by.member, grant.lock_ends);
+        state.acquire(grant.by.member, grant.lock_ends)?;
         count += 1;
         extend(&mut acquired, range, state.delivery_count());
         if is_last_try || count == most || Some(count) == most_throttled {
             break;
         }
     }
-    acquired
+    Ok(acquired)
 }
 
 /// Joins what follows on the last piece and was delivered as often (`accumulateAcquiredRecords`).

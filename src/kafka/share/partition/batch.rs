@@ -36,14 +36,14 @@ impl InFlightBatch {
         }
     }
 
-    /// From now on each offset has a state of its own; what waits for a write goes on to wait for it.
+    /// From now on each offset has a state of its own.
     ///
-    /// Where the log's start cuts a batch that is being released Kafka forgets that: the rest is available at once, and
-    /// who is handed some of it is told UNKNOWN_SERVER_ERROR, as the old lock is in the way of the new one.
+    /// Where the log's start cuts a batch that is being released, that is forgotten, as Kafka does it: the rest is
+    /// available at once, and who is handed some of it fails, as its lock is in the way of a new one.
     pub fn split(&mut self) -> &mut [InFlight] {
         if let States::Whole(state) = &self.states {
             let count = self.range.count().try_into().unwrap_or(0);
-            self.states = States::Each(vec![state.clone(); count]);
+            self.states = States::Each(vec![state.of_part(); count]);
         }
         match &mut self.states {
             States::Each(states) => states,

@@ -421,7 +421,9 @@ fn a_share_group_is_told_of_by_what_is_left_to_do_r_share_3() {
     let reset = |executed| Event::GroupsTold {
         told: GroupsTold::Reset { group: billing(), offsets: vec![start.clone()], executed, is_shared: true },
     };
-    check(&[(0, told(positions)), (1, told(vec![])), (2, reset(false)), (3, reset(true))], expect![[r#"
+    check(
+        &[(0, told(positions)), (1, told(vec![])), (2, reset(false)), (3, reset(true))],
+        expect![[r#"
         00:00.000  billing: 12 records to be done in 3 partitions (R-SHARE-3, R-SHARE-11)
             Info: As it was persisted last, up to the high watermark. orders-0: 12 from 40 on; orders-1: nobody has read it yet; orders-2: from 3 on.
         00:00.001  billing: it shares no partition (R-SHARE-3)
@@ -430,7 +432,8 @@ fn a_share_group_is_told_of_by_what_is_left_to_do_r_share_3() {
             Info: Nothing is changed by the plan.
         00:00.003  billing: starts anew: orders-0 5 (R-CLI-9, R-CLI-10)
             Warn: Who joins the group begins there.
-    "#]]);
+    "#]],
+    );
 }
 
 /// R-CLI-10, R-CLI-11.

@@ -75,8 +75,38 @@ fn an_ended_lock_frees_even_if_that_is_not_persisted() {
     for _ in 0..2 {
         share.acquire_of("s1", &[(0, 4)], 500);
         share.now = share.now.plus_ms(30_000);
-        let write = share.partition.end_locks(share.now, &share.settings).expect("five locks ended");
-        share.partition.written(write.id, false);
+        let writes = share.partition.end_locks(share.now, &share.settings);
+        assert_eq!(writes.len(), 1, "one lock ended");
+        share.partition.written(writes[0].id, false);
     }
     assert_eq!(share.picture(), "5..5");
+}
+
+/// `AcquisitionLockTimerTask`: each lock has a timer and asks for a write.
+#[test]
+fn each_lock_that_ends_is_persisted_by_itself_r_share_7() {
+    let mut share = share();
+    share.batch_size = 5;
+    share.acquire_of("s1", &[(0, 4), (5, 9)], 500);
+    share.acknowledge("s1", 6, 7, Accept);
+    share.now = share.now.plus_ms(30_000);
+    let writes = share.partition.end_locks(share.now, &share.settings);
+    let batches: Vec<_> = writes.iter().map(|write| (write.batches.len(), write.batches[0].range)).collect();
+    let each = [range(0, 4), range(5, 5), range(8, 8), range(9, 9)];
+    assert_eq!(batches, each.map(|range| (1, range)));
+    assert_eq!(share.partition.end_locks(share.now, &share.settings), []);
+}
+
+#[test]
+fn locks_of_offsets_that_the_log_has_dropped_end_with_the_rest_of_their_batch_r_share_7_11() {
+    let mut share = share();
+    share.acquire_of("s1", &[(0, 2)], 500);
+    share.partition.log_start_moved(Offset(1));
+    share.now = share.now.plus_ms(30_000);
+    let writes = share.partition.end_locks(share.now, &share.settings);
+    let states: Vec<_> = writes[0].batches.iter().map(|batch| batch.state).collect();
+    assert_eq!(
+        (writes.len(), states),
+        (1, vec![RecordState::Archived, RecordState::Available, RecordState::Available])
+    );
 }

@@ -47,3 +47,28 @@ fn what_comes_back_below_the_start_is_asked_for_in_vain_r_share_11() {
         share.partition.log_start_moved(Offset(5));
     }
 }
+
+/// `maybeInitializeOffsetStateUpdate` forgets what is under way, and `updateAcquisitionLockTimeoutTask` throws.
+#[test]
+fn what_is_being_released_where_the_log_is_cut_fails_whoever_is_handed_it_r_share_11() {
+    let mut share = share();
+    share.acquire_of("s1", &[(0, 4)], 500);
+    share.wait_ms(10_000);
+    let write = share.try_acknowledge("s1", 0, &[AcknowledgeType::Release], 4).expect("it is held");
+    share.partition.log_start_moved(Offset(3));
+    assert_eq!(share.picture(), "3..4, 0-2 gone x1, 3-4 free x1");
+    assert_eq!(share.acquire_of("s2", &[(0, 4)], 500), "clash");
+    assert_eq!(share.picture(), "3..4, 0-2 gone x1, 3-3 held x2 s2, 4-4 free x1", "nobody was told");
+    // What comes of the write is nothing to those that are in flight by now.
+    share.partition.written(write.expect("it is to be persisted").id, false);
+    assert_eq!(share.picture(), "3..4, 0-2 gone x1, 3-3 held x2 s2, 4-4 free x1");
+
+    // The old lock frees it, and the one that it was in the way of frees whoever has it then.
+    share.wait_ms(20_000);
+    assert_eq!(share.picture(), "3..4, 0-2 gone x1, 3-3 free x2, 4-4 free x1");
+    share.mode = AcquireMode::RecordLimit;
+    assert_eq!(share.acquire_of("s3", &[(0, 4)], 1), "3-3 x3");
+    share.wait_ms(10_000);
+    assert_eq!(share.picture(), "3..4, 0-2 gone x1, 3-3 free x3, 4-4 free x1");
+    assert_eq!(share.partition.next_lock_end(), None);
+}

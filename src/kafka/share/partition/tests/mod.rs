@@ -56,6 +56,7 @@ impl Share {
             fetch_offset,
         };
         let acquired = self.partition.acquire(&by, fetched, &self.settings, self.now);
+        let Ok(acquired) = acquired else { return "clash".to_string() };
         let text = acquired.iter().map(|acquired| {
             format!("{}-{} x{}", acquired.range.first, acquired.range.last, acquired.delivery_count)
         });
@@ -88,8 +89,9 @@ impl Share {
 
     fn wait_ms(&mut self, ms: i64) {
         self.now = self.now.plus_ms(ms);
-        let write = self.partition.end_locks(self.now, &self.settings);
-        self.persist(write);
+        for write in self.partition.end_locks(self.now, &self.settings) {
+            self.persist(Some(write));
+        }
     }
 
     /// Start, end and what is in flight: state, delivery count, holder.

@@ -60,6 +60,8 @@ struct ModelRecord {
     count: i16,
     holder: Option<&'static str>,
     lock_ends: Option<Time>,
+    /// When a lock ends that an old one was in the way of.
+    stray: Option<Time>,
     /// What it was before a write that is under way, and which one.
     before: Option<(WriteId, RecordState, Option<&'static str>)>,
 }
@@ -127,6 +129,7 @@ impl Run {
         if from.0 < self.log_start {
             self.share.partition.log_start_moved(Offset(self.log_start));
             self.sweep();
+            self.forget_changes();
             return;
         }
         let batches: Vec<_> = self.log.iter().copied().filter(|batch| batch.last >= from).take(3).collect();
@@ -136,6 +139,7 @@ impl Run {
         let by_whom = Acquirer { member: &name, mode, batch_size, max_records: max, fetch_offset: from };
         let fetched = Fetched { batches: &batches, aborted: &[] };
         let acquired = self.share.partition.acquire(&by_whom, fetched, &self.share.settings, self.share.now);
+        let Ok(acquired) = acquired else { return self.take_up_clash(by) };
         let count: i64 = acquired.iter().map(|acquired| acquired.range.count()).sum();
         assert!(!is_strict || count <= max, "{count} records where {max} were asked for");
         for Acquired { range, delivery_count } in acquired {
@@ -145,11 +149,13 @@ impl Run {
                 let is_free = known.is_none_or(|r| r.state == RecordState::Available && r.before.is_none());
                 assert!(is_free, "{offset} was handed out and is {known:?}");
                 assert_eq!(delivery_count, known.map_or(0, |record| record.count) + 1, "{offset}");
+                let stray = known.and_then(|record| record.stray);
                 let record = ModelRecord {
                     state: RecordState::Acquired,
                     count: delivery_count,
                     holder: Some(by),
                     lock_ends: Some(self.share.now.plus_ms(LOCK_MS)),
+                    stray,
                     before: None,
                 };
                 self.records.insert(offset.0, record);
@@ -221,7 +227,9 @@ impl Run {
         let (now, limit) = (self.share.now, self.limit());
         self.writes.extend(self.share.partition.end_locks(now, &self.share.settings));
         for record in self.records.values_mut() {
-            let has_ended = record.lock_ends.is_some_and(|ends| ends <= now);
+            let is_past = |ends: Option<Time>| ends.is_some_and(|ends| ends <= now);
+            let has_ended = is_past(record.lock_ends) || is_past(record.stray);
+            record.stray = record.stray.filter(|ends| *ends > now);
             if has_ended && record.state == RecordState::Acquired && record.before.is_none() {
                 record.state =
                     if record.count >= limit { RecordState::Archived } else { RecordState::Available };
@@ -268,6 +276,43 @@ impl Run {
         self.log_start = (self.log_start + records).min(end);
         self.share.partition.log_start_moved(Offset(self.log_start));
         self.sweep();
+        self.forget_changes();
+    }
+
+    /// What was being released where the log is cut is available, and keeps its lock.
+    fn forget_changes(&mut self) {
+        for (range, _) in self.share.partition.in_flight().filter(|(_, state)| !state.is_changing()) {
+            for offset in range.offsets() {
+                let record = self.records.get_mut(&offset.0).filter(|record| record.before.is_some());
+                if let Some(record) = record {
+                    assert_eq!(record.state, RecordState::Available, "{offset}");
+                    record.before = None;
+                }
+            }
+        }
+    }
+
+    /// An old lock was in the way. What was acquired before that is nobody's to tell of.
+    fn take_up_clash(&mut self, by: &'static str) {
+        let is_locked = |record: &ModelRecord| {
+            record.state == RecordState::Available && record.before.is_none() && record.lock_ends.is_some()
+        };
+        assert!(self.records.values().any(is_locked), "nothing was in the way");
+        for (range, state) in self.share.partition.in_flight() {
+            let has_it = state.holder().is_some_and(|holder| holder.as_str() == by);
+            for offset in range.offsets().filter(|_| has_it) {
+                let record = ModelRecord {
+                    state: state.state(),
+                    count: state.delivery_count(),
+                    holder: Some(by),
+                    lock_ends: state.lock.map(|lock| lock.ends),
+                    stray: state.stray,
+                    before: None,
+                };
+                self.records.insert(offset.0, record);
+            }
+        }
+        self.sweep();
     }
 
     /// What lies below the start is nobody's business here any more.
@@ -294,7 +339,14 @@ impl Run {
         let read_back = |(offset, (state, count)): (&i64, &(RecordState, i16))| {
             (
                 *offset,
-                ModelRecord { state: *state, count: *count, holder: None, lock_ends: None, before: None },
+                ModelRecord {
+                    state: *state,
+                    count: *count,
+                    holder: None,
+                    lock_ends: None,
+                    stray: None,
+                    before: None,
+                },
             )
         };
         self.records = self.persisted.iter().map(read_back).collect();
