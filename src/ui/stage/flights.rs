@@ -106,13 +106,15 @@ impl Painter {
             .is_some_and(|query| query.matches());
         let easel = Easel { pen: &pen, palette: &self.palette, scene: &scene };
         easel.links(&shown.model);
+        let moving = shown.shows_flights && !still;
+        let flights = shown.model.flights.iter().filter(|_| moving);
+        let (behind, before): (Vec<&Flight>, Vec<&Flight>) =
+            flights.partition(|flight| scene.is_behind(flight));
+        behind.into_iter().for_each(|flight| easel.dot(flight, now));
         easel.uncover();
+        before.into_iter().for_each(|flight| easel.dot(flight, now));
         if still {
             easel.counts(&shown.model.flights);
-        } else if shown.shows_flights {
-            for flight in shown.model.flights.iter() {
-                easel.dot(flight, now);
-            }
         }
         Some(())
     }
@@ -178,16 +180,23 @@ impl Scene {
     }
 
     fn curve(&self, flight: &Flight) -> Option<Curve> {
-        if let (NodeId::Broker(from), NodeId::Broker(to), Some(tp)) = (flight.from, flight.to, &flight.tp) {
-            let row = |broker| self.frame(format!("[data-replica=\"{broker}/{tp}\"]"));
-            if let (Some(from), Some(to)) = (row(from), row(to))
-                && !from.above(to)
-                && !to.above(from)
-            {
-                return Some(between_rows(from, to));
-            }
-        }
-        self.between(flight.from, flight.to)
+        self.along_rows(flight).or_else(|| self.between(flight.from, flight.to))
+    }
+
+    /// The way from replica to replica, on brokers side by side.
+    fn along_rows(&self, flight: &Flight) -> Option<Curve> {
+        let (NodeId::Broker(from), NodeId::Broker(to), Some(tp)) = (flight.from, flight.to, &flight.tp)
+        else {
+            return None;
+        };
+        let row = |broker| self.frame(format!("[data-replica=\"{broker}/{tp}\"]"));
+        let (from, to) = (row(from)?, row(to)?);
+        (!from.above(to) && !to.above(from)).then(|| between_rows(from, to))
+    }
+
+    /// What is only routine passes behind the cards, as links do.
+    fn is_behind(&self, flight: &Flight) -> bool {
+        flight.kind == FlightKind::Background && self.along_rows(flight).is_none()
     }
 }
 
