@@ -16,6 +16,7 @@ use kafka_protocol::messages::metadata_response::{
 use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
 
 use super::config::CommonConfig;
+use super::pattern::TopicPattern;
 use crate::kafka::effects::{Channel, Effects, Peer};
 use crate::kafka::network_client::{NetworkClient, NetworkTimer};
 use crate::kafka::partition_map::PartitionMap;
@@ -54,10 +55,22 @@ pub struct Metadata {
     /// The brokers of the last answer, or the bootstrap list, with their racks.
     nodes: BTreeMap<BrokerId, Option<Rc<str>>>,
     wanted: BTreeSet<Topic>,
+    also: Also,
     topics: Rc<BTreeMap<Topic, TopicMetadata>>,
     last_seen_epochs: PartitionMap<TopicPartition, LeaderEpoch>,
     update_version: u32,
     refresh: Refresh,
+}
+
+/// What is asked for instead of the wanted topics, which are kept in any case (`ConsumerMetadata`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Also {
+    #[default]
+    Nothing,
+    /// All topics, to keep those that match.
+    Matching { pattern: TopicPattern, with_internal: bool },
+    /// The topics with these ids, whatever their names are.
+    Ids(BTreeSet<TopicId>),
 }
 
 /// When to ask again.
@@ -94,6 +107,7 @@ impl Metadata {
             bootstrap: bootstrap.into(),
             nodes: bootstrap.iter().map(|id| (*id, None)).collect(),
             wanted: BTreeSet::new(),
+            also: Also::Nothing,
             topics: Rc::default(),
             last_seen_epochs: PartitionMap::new(),
             update_version: 0,
@@ -128,6 +142,23 @@ impl Metadata {
             refresh.equivalent_backoff_until = Time::ZERO;
             refresh.failure_backoff_until = Time::ZERO;
         }
+    }
+
+    /// What to ask for beside the wanted topics, from now on.
+    pub fn want_also(&mut self, also: Also) {
+        self.also = also;
+    }
+
+    /// Asks again as soon as that is allowed, and as if the last answers had brought something new
+    /// (`requestUpdate(true)`).
+    pub fn request_fresh(&mut self) {
+        self.refresh.requested = true;
+        self.refresh.equivalent_answers = 0;
+    }
+
+    /// Whether no back-off forbids to ask now (`timeToAllowUpdate` is 0).
+    pub fn may_update(&self, now: Time) -> bool {
+        self.refresh.failure_backoff_until.max(self.refresh.equivalent_backoff_until) <= now
     }
 
     /// Something showed that the metadata may be out of date: ask again, after back-off if answers bring nothing new.
@@ -192,8 +223,14 @@ impl Metadata {
     fn request(&self) -> MetadataRequest {
         let topic =
             |topic: &Topic| MetadataRequestTopic::default().with_name(Some(TopicName(topic.to_wire())));
+        let by_id = |id: &TopicId| MetadataRequestTopic::default().with_name(None).with_topic_id(id.0);
+        let topics = match &self.also {
+            Also::Nothing => Some(self.wanted.iter().map(topic).collect()),
+            Also::Matching { .. } => None,
+            Also::Ids(ids) => Some(ids.iter().map(by_id).collect()),
+        };
         MetadataRequest::default()
-            .with_topics(Some(self.wanted.iter().map(topic).collect()))
+            .with_topics(topics)
             .with_allow_auto_topic_creation(self.allow_auto_topic_creation)
     }
 
@@ -258,13 +295,13 @@ impl Metadata {
     }
 
     fn take_topic(&mut self, answer: &MetadataResponseTopic) -> Option<(Topic, TopicMetadata)> {
-        let topic = Topic::new(answer.name.as_ref()?.as_str());
-        if !self.wanted.contains(&topic) {
+        let (error, id) = (ErrorCode::from_code(answer.error_code), TopicId(answer.topic_id));
+        let named = answer.name.as_ref().map(|name| Topic::new(name.as_str()));
+        if !self.keeps(named.as_ref(), id, answer.is_internal) {
             return None;
         }
-        let error = ErrorCode::from_code(answer.error_code);
         self.refresh.requested |= error.refreshes_metadata();
-        let id = TopicId(answer.topic_id);
+        let topic = named?;
         let known = self.topics.clone();
         let known = known.get(&topic).filter(|known| known.id == id);
         let mut partitions = BTreeMap::new();
@@ -276,6 +313,19 @@ impl Metadata {
             }
         }
         Some((topic, TopicMetadata { id, error, partitions }))
+    }
+
+    /// `retainTopic`
+    fn keeps(&self, topic: Option<&Topic>, id: TopicId, is_internal: bool) -> bool {
+        let is_wanted = topic.is_some_and(|topic| self.wanted.contains(topic));
+        is_wanted
+            || match &self.also {
+                Also::Nothing => false,
+                Also::Matching { pattern, with_internal } => {
+                    (*with_internal || !is_internal) && topic.is_some_and(|topic| pattern.matches(topic))
+                }
+                Also::Ids(ids) => ids.contains(&id),
+            }
     }
 
     /// What to believe of a partition: the answer, unless a newer leader epoch is known already (R-REPL-68). `known` is

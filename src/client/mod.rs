@@ -10,4 +10,5 @@ pub mod config;
 pub mod consumer;
 pub mod metadata;
 pub mod partitioner;
+pub mod pattern;
 pub mod producer;

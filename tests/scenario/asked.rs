@@ -203,3 +203,26 @@ fn close_leaves_or_remains_as_it_is_told_r_cons_27() {
         check(Some("i1"), "close a within 1s leaving group", true);
     }
 }
+
+#[test]
+fn who_subscribes_to_a_pattern_reads_what_matches_and_what_comes_to_match() {
+    for (protocol, kind) in [("classic", "pattern"), ("consumer", "pattern"), ("consumer", "re2j")] {
+        let mut c = two_topics();
+        // exclude.internal.topics is the client's: the coordinator leaves nothing out.
+        let internal = if kind == "pattern" { "|__.*" } else { "" };
+        let text = format!(
+            "add consumer a to g {kind} \"u|v.*{internal}\" program poll group.protocol={protocol} \
+             auto.offset.reset=earliest metadata.max.age.ms=5000"
+        );
+        order(&mut c, &text);
+        c.until(&text, 30_000, |c| owned(c, "a") == "u-0 u-1");
+        let c = &mut c.topic("v1", 1, 3, &[]);
+        c.until(&text, 40_000, |c| owned(c, "a") == "u-0 u-1 v1-0");
+        let state = c.consumer_state("a");
+        assert_eq!(state.subscription().regex().is_some(), kind == "re2j");
+        assert_eq!(
+            refusal(c, "subscribe a to t"),
+            "Subscription to topics, partitions and pattern are mutually exclusive"
+        );
+    }
+}

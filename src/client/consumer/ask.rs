@@ -11,6 +11,7 @@ use super::config::OffsetReset;
 use super::owned::Position;
 use super::reason::LeaveReason;
 use super::{Activity, Consumer, ConsumerTimer};
+use crate::client::metadata::Also;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::{Event, PositionSource, RevokeReason};
 use crate::kafka::time::Time;
@@ -61,6 +62,12 @@ pub enum AskError {
     NegativeCommit(i64),
     #[error("seek offset must not be a negative number")]
     NegativeOffset,
+    #[error(
+        "Subscribe to RE2/J pattern is not supported when using the CLASSIC protocol defined in config group.protocol"
+    )]
+    ClassicRe2j,
+    #[error("Topic pattern to subscribe to cannot be empty")]
+    EmptyPattern,
     #[error("{0} is named twice")]
     Twice(String),
     #[error("it is closing")]
@@ -83,6 +90,8 @@ impl Consumer {
         });
         match ask {
             Ask::Choose(choice) if choice.is_in_group() && !self.spec.has_group() => Err(AskError::NoGroup),
+            Ask::Choose(Choice::Re2j(_)) if !self.config.is_modern => Err(AskError::ClassicRe2j),
+            Ask::Choose(Choice::Re2j(pattern)) if pattern.is_empty() => Err(AskError::EmptyPattern),
             Ask::Choose(choice) => {
                 let now = chosen.unwrap_or_else(|| self.subscription.choice());
                 match now {
@@ -161,11 +170,23 @@ impl Consumer {
                 // No rebalance will commit what is given up.
                 self.commit_if_interval_is_over(now, fx);
             }
+            Choice::Pattern(_) | Choice::Re2j(_) => {}
         }
         if self.subscription.choose(choice) {
             self.committed_lookup.restart();
         }
+        self.begin_choice();
+    }
+
+    /// A new choice: its metadata is asked for, and what matches is looked for in what is known.
+    pub(super) fn begin_choice(&mut self) {
+        self.subscription.set_matched(Vec::new());
         self.want_metadata();
+        if matches!(self.subscription.choice(), Some(Choice::Pattern(_))) {
+            self.matched_version = None;
+            self.match_topics();
+            self.metadata.request_update();
+        }
     }
 
     fn unsubscribe(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
@@ -245,9 +266,43 @@ impl Consumer {
         }
     }
 
+    /// Looks for the topics that match in new metadata (`maybeUpdateSubscriptionMetadata`).
+    pub(super) fn match_topics(&mut self) {
+        let version = Some(self.metadata.update_version());
+        let Some(Choice::Pattern(pattern)) = self.subscription.choice() else { return };
+        if self.matched_version == version {
+            return;
+        }
+        let known = self.metadata.topics().iter();
+        let matching = known.filter(|(name, topic)| topic.error.is_ok() && pattern.matches(name));
+        let matching = matching.map(|(name, _)| name.clone()).collect();
+        self.matched_version = version;
+        if self.subscription.set_matched(matching) {
+            self.want_metadata();
+        }
+    }
+
     /// Metadata is asked for of what is chosen, and by a leader of what its group has chosen.
     pub(super) fn want_metadata(&mut self) {
-        let own = self.subscription.choice().map(Choice::topics).unwrap_or_default();
+        let choice = self.subscription.choice();
+        let also = match choice {
+            Some(Choice::Pattern(pattern)) => Also::Matching {
+                pattern: pattern.clone(),
+                with_internal: !self.config.exclude_internal_topics,
+            },
+            Some(Choice::Re2j(_)) => {
+                let target = self.membership.modern.as_ref().and_then(|member| member.target.as_ref());
+                Also::Ids(
+                    target.map(|target| target.partitions.keys().copied().collect()).unwrap_or_default(),
+                )
+            }
+            Some(Choice::Topics(_) | Choice::Partitions(_)) | None => Also::Nothing,
+        };
+        let own = match choice {
+            Some(Choice::Pattern(_)) => self.subscription.topics(),
+            choice => choice.map(Choice::topics).unwrap_or_default(),
+        };
+        self.metadata.want_also(also);
         self.metadata.want(self.membership.group_topics.iter().cloned().chain(own).collect());
     }
 }
@@ -257,6 +312,7 @@ fn check_names(choice: &Choice) -> Result<(), AskError> {
     let names: Vec<String> = match choice {
         Choice::Topics(topics) => topics.iter().map(Topic::to_string).collect(),
         Choice::Partitions(partitions) => partitions.iter().map(TopicPartition::to_string).collect(),
+        Choice::Pattern(_) | Choice::Re2j(_) => Vec::new(),
     };
     let mut seen: BTreeMap<&str, ()> = BTreeMap::new();
     match names.iter().find(|name| seen.insert(name, ()).is_some()) {

@@ -104,6 +104,12 @@ pub const KEYS: &[Key] = &[
         doc: "Asking for metadata of an unknown topic may create it.",
     },
     Key {
+        name: "exclude.internal.topics",
+        default: "true",
+        kind: Kind::Boolean,
+        doc: "Whether a pattern leaves out topics such as __consumer_offsets.",
+    },
+    Key {
         name: "isolation.level",
         default: "read_uncommitted",
         kind: Kind::OneOf(&["read_uncommitted", "read_committed"]),
@@ -136,8 +142,7 @@ pub const KEYS: &[Key] = &[
     },
 ];
 
-const NOT_MODELLED: &[&str] =
-    &["config.providers", "exclude.internal.topics", "key.deserializer", "value.deserializer"];
+const NOT_MODELLED: &[&str] = &["config.providers", "key.deserializer", "value.deserializer"];
 
 const STRATEGY: &str = "partition.assignment.strategy";
 const PROTOCOL: &str = "group.protocol";
@@ -263,6 +268,7 @@ pub struct ConsumerConfig {
     pub check_crcs: bool,
     pub default_api_timeout_ms: i64,
     pub allow_auto_create_topics: bool,
+    pub exclude_internal_topics: bool,
 }
 
 impl ConsumerConfig {
@@ -294,6 +300,7 @@ impl ConsumerConfig {
             check_crcs: values.boolean("check.crcs"),
             default_api_timeout_ms: values.integer("default.api.timeout.ms"),
             allow_auto_create_topics: values.boolean("allow.auto.create.topics"),
+            exclude_internal_topics: values.boolean("exclude.internal.topics"),
         };
         if config.heartbeat_interval_ms >= config.session_timeout_ms {
             let reason = "Heartbeat must be set lower than the session timeout";

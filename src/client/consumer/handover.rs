@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use super::choice::Choice;
 use super::commits::CommitKind;
 use super::membership::{JoinPrepare, LastAssignment};
 use super::reason::RejoinReason;
@@ -15,7 +16,7 @@ use crate::kafka::effects::Effects;
 use crate::kafka::event::{Event, RevokeReason};
 use crate::kafka::group::assignor::RebalanceProtocol;
 use crate::kafka::time::Time;
-use crate::kafka::types::{Generation, TopicPartition};
+use crate::kafka::types::{Generation, Topic, TopicPartition};
 
 impl Consumer {
     /// Commits if commits are automatic, then gives up what the protocol asks for (R-GRP-29); true when that is over.
@@ -71,9 +72,9 @@ impl Consumer {
 
     /// A cooperative member keeps what it still subscribes to.
     fn give_up_unsubscribed(&mut self, fx: &mut Effects<ConsumerTimer>) {
+        let subscribed = self.subscription.topics();
         let owned = self.subscription.partitions().into_iter();
-        let (kept, revoked): (Vec<_>, Vec<_>) =
-            owned.partition(|tp| self.subscription.is_subscribed(&tp.topic));
+        let (kept, revoked): (Vec<_>, Vec<_>) = owned.partition(|tp| subscribed.contains(&tp.topic));
         if !revoked.is_empty() {
             self.tell_revoked(revoked, RevokeReason::Unsubscribed, fx);
             self.subscription.assign(&kept);
@@ -100,6 +101,7 @@ impl Consumer {
         if assignment.iter().any(|tp| !self.subscription.is_subscribed(&tp.topic)) {
             return self.membership.request_rejoin(RejoinReason::AssignmentMismatch);
         }
+        self.take_matching(assignment);
         let assigned: BTreeSet<TopicPartition> = assignment.iter().cloned().collect();
         let owned: BTreeSet<TopicPartition> = self.subscription.partitions().into_iter().collect();
         let revoked: Vec<TopicPartition> = owned.difference(&assigned).cloned().collect();
@@ -125,6 +127,19 @@ impl Consumer {
             partitions,
             added,
         });
+    }
+
+    /// The leader may know topics that match which this member does not know yet (`maybeUpdateJoinedSubscription`).
+    fn take_matching(&mut self, assignment: &[TopicPartition]) {
+        let Some(joined_with) = &mut self.membership.joined_with else { return };
+        let new = assignment.iter().map(|tp| &tp.topic).filter(|topic| !joined_with.contains(*topic));
+        let new: BTreeSet<Topic> = new.cloned().collect();
+        if matches!(self.subscription.choice(), Some(Choice::Pattern(_))) && !new.is_empty() {
+            joined_with.extend(new.iter().cloned());
+            let all: BTreeSet<Topic> = self.subscription.topics().into_iter().chain(new).collect();
+            self.subscription.set_matched(all.into_iter().collect());
+            self.want_metadata();
+        }
     }
 
     pub(super) fn tell_revoked(

@@ -117,6 +117,10 @@ pub struct Consumer {
     close_requested: Option<CloseOptions>,
     /// What else is to be called before the next poll().
     asks: VecDeque<Ask>,
+    /// The metadata in which a pattern's topics were last looked for.
+    matched_version: Option<u32>,
+    /// Before it joins, a member with a pattern waits for metadata that is newer than this.
+    fresh_after: Option<u32>,
     metadata_due: Option<Time>,
     /// The times that the two threads' timers are set to.
     armed: (Option<Time>, Option<Time>),
@@ -135,13 +139,12 @@ impl Consumer {
         let mut stream = |purpose: &str| Random::stream(random.next_u64(), purpose);
         let network =
             NetworkClient::new(spec.name.clone(), config.common.network(i32::MAX), stream("network"));
-        let mut metadata =
+        let metadata =
             Metadata::new(bootstrap, config.common, config.allow_auto_create_topics, stream("metadata"));
-        metadata.want(spec.choice.topics().into_iter().collect());
         let mut subscription = SubscriptionState::default();
         subscription.choose(spec.choice.clone());
         let modern = config.is_modern.then(|| Member::new(member_id(&mut stream("member"))));
-        Ok(Consumer {
+        let mut consumer = Consumer {
             program: Program::new(&spec.program),
             spec: Rc::new(spec),
             config,
@@ -157,9 +160,13 @@ impl Consumer {
             validation_error: None,
             close_requested: None,
             asks: VecDeque::new(),
+            matched_version: None,
+            fresh_after: None,
             metadata_due: None,
             armed: (None, None),
-        })
+        };
+        consumer.begin_choice();
+        Ok(consumer)
     }
 
     pub fn handle(&mut self, now: Time, input: Input<ConsumerTimer>, fx: &mut Effects<ConsumerTimer>) {

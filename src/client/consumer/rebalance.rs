@@ -11,6 +11,7 @@ use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use kafka_protocol::messages::{JoinGroupRequest, JoinGroupResponse, SyncGroupRequest, SyncGroupResponse};
 use kafka_protocol::protocol::StrBytes;
 
+use super::choice::Choice;
 use super::membership::{Identity, Join, JoinPrepare, MemberState};
 use super::reason::RejoinReason;
 use super::requests::Call;
@@ -47,16 +48,43 @@ impl Consumer {
             self.commit_if_interval_is_over(now, fx);
             return Progress::Ready;
         }
+        self.match_topics();
         self.rejoin_if_the_plan_is_outdated();
         self.rejoin_if_the_subscription_changed();
         if self.membership.coordinator().is_none() {
             return Progress::Blocked;
         }
-        if self.membership.rejoin_needed_or_pending() && !self.join_if_needed(now, fx) {
-            return Progress::Waiting;
+        if self.membership.rejoin_needed_or_pending() {
+            if !self.has_fresh_metadata(now) {
+                return Progress::Blocked;
+            }
+            self.match_topics();
+            if !self.join_if_needed(now, fx) {
+                return Progress::Waiting;
+            }
         }
         self.commit_if_interval_is_over(now, fx);
         Progress::Ready
+    }
+
+    /// Before it joins a member with a pattern looks once more for the topics that match, so that one new topic does not
+    /// make each member of the group join at another time (`ensureFreshMetadata`).
+    fn has_fresh_metadata(&mut self, now: Time) -> bool {
+        if !matches!(self.subscription.choice(), Some(Choice::Pattern(_))) {
+            return true;
+        }
+        let version = self.metadata.update_version();
+        match self.fresh_after {
+            Some(after) if version <= after => return false,
+            Some(_) => self.fresh_after = None,
+            None => {
+                if self.metadata.may_update(now) {
+                    self.metadata.request_fresh();
+                }
+                self.fresh_after = self.metadata.is_stale(now).then_some(version);
+            }
+        }
+        self.fresh_after.is_none()
     }
 
     /// The group is to hear what the application subscribes to now.

@@ -8,6 +8,7 @@ use super::choice::Choice;
 use super::config::ConsumerConfig;
 use super::program::{Line, ProgramError};
 use crate::client::config::ConfigError;
+use crate::client::pattern::PatternError;
 use crate::kafka::types::{ClientName, GroupId};
 
 /// A consumer as a scenario describes it.
@@ -34,6 +35,12 @@ pub enum SpecError {
     #[error("a consumer that is given partitions needs at least one")]
     NoPartition,
     #[error(transparent)]
+    Pattern(#[from] PatternError),
+    #[error(
+        "Subscribe to RE2/J pattern is not supported when using the CLASSIC protocol defined in config group.protocol"
+    )]
+    ClassicRe2j,
+    #[error(transparent)]
     Program(#[from] ProgramError),
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -48,12 +55,16 @@ impl ConsumerSpec {
         match &self.choice {
             Choice::Topics(topics) if topics.is_empty() => return Err(SpecError::NoTopic),
             Choice::Partitions(partitions) if partitions.is_empty() => return Err(SpecError::NoPartition),
-            Choice::Topics(_) | Choice::Partitions(_) => {}
+            Choice::Re2j(pattern) if pattern.is_empty() => return Err(PatternError::Empty.into()),
+            _ => {}
         }
         if !self.program.iter().any(|line| matches!(line, Line::Poll { .. })) {
             return Err(ProgramError::NoPoll.into());
         }
         let config = ConsumerConfig::read(&self.config)?;
+        if matches!(self.choice, Choice::Re2j(_)) && !config.is_modern {
+            return Err(SpecError::ClassicRe2j);
+        }
         Ok(if self.has_group() { config } else { config.without_group(&self.config)? })
     }
 

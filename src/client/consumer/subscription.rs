@@ -4,6 +4,7 @@
 //! position is fetched or committed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use super::choice::Choice;
 use super::config::OffsetReset;
@@ -77,6 +78,8 @@ impl Index {
 #[derive(Clone, Debug, Default)]
 pub struct SubscriptionState {
     choice: Option<Choice>,
+    /// The topics that match, with [`Choice::Pattern`].
+    matched: Vec<Topic>,
     owned: PartitionMap<TopicPartition, Owned>,
     index: Index,
     next_place: u64,
@@ -90,7 +93,7 @@ impl SubscriptionState {
         let before = std::mem::take(self);
         let kept = |tp: &TopicPartition| before.owned.get(tp).copied().unwrap_or(Owned::NEW);
         self.owned = partitions.iter().map(|tp| (tp.clone(), kept(tp))).collect();
-        self.choice = before.choice;
+        (self.choice, self.matched) = (before.choice, before.matched);
         for (place, (tp, owned)) in (0..).zip(self.owned.iter_mut()) {
             owned.place = place;
             owned.unsubscribed = !is_read(self.choice.as_ref(), &tp.topic);
@@ -104,7 +107,7 @@ impl SubscriptionState {
     pub(super) fn choose(&mut self, choice: Choice) -> bool {
         let chosen = match &choice {
             Choice::Partitions(partitions) => Some(partitions.iter().cloned().collect::<BTreeSet<_>>()),
-            Choice::Topics(_) => None,
+            Choice::Topics(_) | Choice::Pattern(_) | Choice::Re2j(_) => None,
         };
         self.choice = Some(choice);
         match chosen {
@@ -125,6 +128,7 @@ impl SubscriptionState {
 
     pub(super) fn unsubscribe(&mut self) {
         self.choice = None;
+        self.matched.clear();
         self.assign(&[]);
     }
 
@@ -140,10 +144,29 @@ impl SubscriptionState {
 
     /// The topics that it tells its group; none if it is in no group.
     pub fn topics(&self) -> Vec<Topic> {
-        self.choice.as_ref().filter(|choice| choice.is_in_group()).map(Choice::topics).unwrap_or_default()
+        match &self.choice {
+            Some(Choice::Pattern(_)) => self.matched.clone(),
+            Some(choice) if choice.is_in_group() => choice.topics(),
+            _ => Vec::new(),
+        }
     }
 
-    /// Whether the group may give it partitions of this topic.
+    /// The pattern that the coordinator is told.
+    pub fn regex(&self) -> Option<&Rc<str>> {
+        match &self.choice {
+            Some(Choice::Re2j(regex)) => Some(regex),
+            _ => None,
+        }
+    }
+
+    /// The topics that match now, with [`Choice::Pattern`]. Says whether they are others than before.
+    pub(super) fn set_matched(&mut self, matched: Vec<Topic>) -> bool {
+        let is_new = self.matched != matched;
+        self.matched = matched;
+        is_new
+    }
+
+    /// Whether the group may give it partitions of this topic (`checkAssignmentMatchedSubscription`).
     pub(super) fn is_subscribed(&self, topic: &Topic) -> bool {
         is_read(self.choice.as_ref(), topic)
     }
@@ -372,6 +395,8 @@ impl SubscriptionState {
 fn is_read(choice: Option<&Choice>, topic: &Topic) -> bool {
     match choice {
         Some(Choice::Topics(topics)) => topics.contains(topic),
+        Some(Choice::Pattern(pattern)) => pattern.matches(topic),
+        Some(Choice::Re2j(_)) => true,
         Some(Choice::Partitions(partitions)) => partitions.iter().any(|tp| tp.topic == *topic),
         None => false,
     }

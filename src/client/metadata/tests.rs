@@ -138,6 +138,37 @@ fn a_leader_hint_counts_if_it_is_newer_and_can_be_reached_r_repl_67() {
     check(2, -1, &[], false);
 }
 
+/// An answer for all topics: `t`, `u` and an internal one.
+fn all_topics() -> MetadataResponse {
+    let topic = |(number, name): (u128, &str)| {
+        MetadataResponseTopic::default()
+            .with_name(Some(TopicName(Topic::new(name).to_wire())))
+            .with_topic_id(uuid::Uuid::from_u128(number))
+            .with_is_internal(name.starts_with('_'))
+            .with_partitions(vec![MetadataResponsePartition::default()])
+    };
+    let broker = MetadataResponseBroker::default().with_node_id(1.into());
+    let topics = (1..).zip(["t", "u", "__consumer_offsets"]).map(topic).collect();
+    MetadataResponse::default().with_brokers(vec![broker]).with_topics(topics)
+}
+
+#[test]
+fn of_all_topics_those_are_kept_that_match_and_internal_ones_only_if_they_may() {
+    let check = |also: Also, kept: &[&str]| {
+        let mut bench = Bench::new();
+        bench.metadata.want(BTreeSet::new());
+        bench.metadata.want_also(also);
+        bench.metadata.on_response(Time::ZERO, &all_topics());
+        let topics: Vec<&str> = bench.metadata.topics().keys().map(Topic::as_str).collect();
+        assert_eq!(topics, kept);
+    };
+    let pattern = TopicPattern::new("u|__.*").expect("a pattern");
+    check(Also::Matching { pattern: pattern.clone(), with_internal: false }, &["u"]);
+    check(Also::Matching { pattern, with_internal: true }, &["__consumer_offsets", "u"]);
+    check(Also::Ids(BTreeSet::from([TopicId(uuid::Uuid::from_u128(1))])), &["t"]);
+    check(Also::Nothing, &[]);
+}
+
 #[test]
 fn without_trouble_metadata_is_asked_for_again_at_its_maximum_age_r_repl_69() {
     let mut bench = Bench::new();

@@ -5,6 +5,7 @@ use super::print::duration;
 use super::tokens::{Token, quote};
 use super::words::{Words, duration_us, one_of};
 use crate::client::consumer::{Ask, Choice, CloseOptions, GroupMembership, SeekTo};
+use crate::client::pattern::{PatternError, TopicPattern};
 use crate::kafka::types::{ClientName, Topic, TopicPartition};
 use crate::lab::words::partition_of;
 use crate::sim::Command;
@@ -15,10 +16,14 @@ fn asked(client: ClientName, ask: Ask) -> Command {
     Command::Ask { client, ask }
 }
 
-/// `to orders,payments`, after `subscribe consumer-c`.
+/// `to orders,payments`, `to pattern "audit-.*"`, `to re2j "audit-.*"`, after `subscribe consumer-c`.
 pub(super) fn subscribe(words: &mut Words, client: ClientName) -> Result<Command, CommandError> {
     words.expect("to")?;
-    Ok(asked(client, Ask::Choose(Choice::Topics(topics(words)?))))
+    let choice = match pattern(words)? {
+        Some(pattern) => pattern,
+        None => Choice::Topics(topics(words)?),
+    };
+    Ok(asked(client, Ask::Choose(choice)))
 }
 
 pub(super) fn unsubscribe(client: ClientName) -> Command {
@@ -102,6 +107,33 @@ pub(super) fn close(words: &mut Words, client: ClientName) -> Result<Command, Co
     Ok(Command::CloseWith { client, options })
 }
 
+/// `pattern "audit-.*"`, which the client matches, or `re2j "audit-.*"`, which the coordinator does.
+pub(super) fn pattern(words: &mut Words) -> Result<Option<Choice>, CommandError> {
+    let matched_here = words.accept("pattern").is_some();
+    if !matched_here && words.accept("re2j").is_none() {
+        return Ok(None);
+    }
+    let token = words.plain("a pattern such as \"audit-.*\"")?;
+    let refused = |error: PatternError| CommandError::new(token.column, error.to_string());
+    let pattern = TopicPattern::new(&token.text);
+    Ok(Some(match (matched_here, pattern) {
+        (true, pattern) => Choice::Pattern(pattern.map_err(refused)?),
+        (false, Err(empty @ PatternError::Empty)) => return Err(refused(empty)),
+        // What it means the coordinator judges.
+        (false, _) => Choice::Re2j(token.text.as_str().into()),
+    }))
+}
+
+/// What follows the verb for a choice, or `add consumer consumer-c to billing`.
+pub(super) fn print_choice(choice: &Choice) -> String {
+    match choice {
+        Choice::Topics(topics) => format!("topics {}", list(topics)),
+        Choice::Pattern(pattern) => format!("pattern {}", quote(pattern.as_str())),
+        Choice::Re2j(pattern) => format!("re2j {}", quote(pattern)),
+        Choice::Partitions(partitions) => format!("partitions {}", list(partitions)),
+    }
+}
+
 /// `orders,payments`
 pub(super) fn topics(words: &mut Words) -> Result<Vec<Topic>, CommandError> {
     let token = words.plain("topics such as orders,payments")?;
@@ -121,6 +153,9 @@ pub(super) fn print(client: &ClientName, ask: &Ask) -> String {
     let client = quote(client.as_str());
     match ask {
         Ask::Choose(Choice::Topics(topics)) => format!("subscribe {client} to {}", list(topics)),
+        Ask::Choose(choice @ (Choice::Pattern(_) | Choice::Re2j(_))) => {
+            format!("subscribe {client} to {}", print_choice(choice))
+        }
         Ask::Choose(Choice::Partitions(partitions)) => format!("assign {client} {}", list(partitions)),
         Ask::Unsubscribe => format!("unsubscribe {client}"),
         Ask::Pause(partitions) => format!("pause {client} {}", list(partitions)),
@@ -179,6 +214,10 @@ mod tests {
     fn each_call_has_one_text_form() {
         let topics = ["orders", "payments"].map(Topic::new).to_vec();
         check("subscribe c to orders,payments", Ask::Choose(Choice::Topics(topics)));
+        let pattern = Choice::Pattern(TopicPattern::new("audit-.*").unwrap());
+        check("subscribe c to pattern \"audit-.*\"", Ask::Choose(pattern));
+        check("subscribe c to re2j \"(?i)a|b\"", Ask::Choose(Choice::Re2j("(?i)a|b".into())));
+        check("subscribe c to \"pattern\"", Ask::Choose(Choice::Topics(vec![Topic::new("pattern")])));
         check("unsubscribe c", Ask::Unsubscribe);
         check("assign c orders-0,orders-2", Ask::Choose(Choice::Partitions(vec![tp(0), tp(2)])));
         check("pause c orders-0,orders-2", Ask::Pause(vec![tp(0), tp(2)]));
@@ -213,6 +252,10 @@ mod tests {
     #[test]
     fn what_is_no_call_is_refused_with_its_column() {
         check_refused("subscribe c", "column 12: expected to");
+        check_refused("subscribe c to pattern", "column 23: expected a pattern such as \"audit-.*\"");
+        let empty = "Topic pattern to subscribe to cannot be empty";
+        check_refused("subscribe c to pattern \"\"", &format!("column 24: {empty}"));
+        check_refused("subscribe c to re2j \"\"", &format!("column 21: {empty}"));
         check_refused("assign c orders", &format!("column 10: expected {PARTITIONS}, not \"orders\""));
         check_refused("pause c orders-x", &format!("column 9: expected {PARTITIONS}, not \"orders-x\""));
         let offset = "expected an offset, beginning or end";

@@ -13,7 +13,7 @@ const fn form(example: &'static str, what: &'static str) -> Form {
 }
 
 /// All forms, in the order in which a person is shown them.
-pub const FORMS: [Form; 66] = [
+pub const FORMS: [Form; 67] = [
     form("kill broker 2", "ends a process at once and resets its connections"),
     form("stop broker 2", "lets it give its leaderships away before it ends"),
     form("stop controller 101", "lets it give its place to another one before it ends"),
@@ -46,6 +46,10 @@ pub const FORMS: [Form; 66] = [
     form("pause checkout", "lets a producer send nothing more"),
     form("resume checkout", "lets it send again"),
     form("subscribe consumer-c to orders,payments", "lets a consumer read these topics instead"),
+    form(
+        "subscribe consumer-c to pattern \"audit-.*\"",
+        "lets it read whatever topics match; with re2j instead of pattern the coordinator looks for them",
+    ),
     form("unsubscribe consumer-c", "lets it leave its group and read nothing"),
     form("assign consumer-c orders-0,orders-1", "lets it read these partitions, in no group"),
     form("pause consumer-c orders-0", "lets it keep a partition and read nothing of it"),

@@ -358,6 +358,8 @@ fn consumer(words: &mut Words) -> Result<ConsumerDraft, CommandError> {
         draft.choice = Some(Choice::Topics(consumers::topics(words)?));
     } else if words.accept("partitions").is_some() {
         draft.choice = Some(Choice::Partitions(consumers::partitions(words)?));
+    } else {
+        draft.choice = consumers::pattern(words)?;
     }
     if words.accept("program").is_some() {
         draft.program = Some(program(words)?);

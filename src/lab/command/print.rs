@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::consumers;
 use super::groups;
 use super::tokens::quote;
-use crate::client::consumer::{Choice, ConsumerSpec};
+use crate::client::consumer::ConsumerSpec;
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
@@ -155,10 +155,7 @@ fn add_consumer(spec: &ConsumerSpec) -> String {
         true => format!("to {}", quote(spec.group.as_str())),
         false => "without group".to_owned(),
     };
-    let choice = match &spec.choice {
-        Choice::Topics(topics) => format!("topics {}", consumers::list(topics)),
-        Choice::Partitions(partitions) => format!("partitions {}", consumers::list(partitions)),
-    };
+    let choice = consumers::print_choice(&spec.choice);
     let program: Vec<String> = spec.program.iter().map(|line| line.to_string()).collect();
     format!(
         "add consumer {} {group} {choice} program {}{}",

@@ -400,6 +400,10 @@ mod properties {
             (name(), vec(topic(), 1..4)).prop_map(|(group, topics)| (group, Choice::Topics(topics))),
             (prop_oneof![name(), Just(String::new())], vec(partition(), 1..4))
                 .prop_map(|(group, partitions)| (group, Choice::Partitions(partitions))),
+            (name(), "[a-z.*\\[\\]]{1,6}").prop_filter_map("a pattern", |(group, text)| {
+                Some((group, Choice::Pattern(crate::client::pattern::TopicPattern::new(&text).ok()?)))
+            }),
+            (name(), name()).prop_map(|(group, text)| (group, Choice::Re2j(text.into()))),
         ];
         (name(), choice, vec(line(), 0..4), configs()).prop_map(
             |(name, (group, choice), mut program, config)| {

@@ -19,8 +19,8 @@ pub struct Token {
     pub value: Option<String>,
 }
 
-/// Names that a command would read as the kind of a process, or as what is cut.
-const RESERVED: [&str; 3] = ["broker", "controller", "power"];
+/// Names that a command would read as the kind of a process, as what is cut, or as the kind of a subscription.
+const RESERVED: [&str; 5] = ["broker", "controller", "power", "pattern", "re2j"];
 
 /// Splits a command at its blanks.
 pub fn tokens(text: &str) -> Result<Vec<Token>, CommandError> {

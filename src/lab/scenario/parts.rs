@@ -7,6 +7,7 @@ use super::{FIRST_CONTROLLER, TopicSpec, limits, time};
 use crate::client::config::producer::ProducerConfig;
 use crate::client::config::{COMMON_KEYS, producer::PRODUCER_KEYS};
 use crate::client::consumer::{Choice, ConsumerConfig, ConsumerSpec, Line};
+use crate::client::pattern::{PatternError, TopicPattern};
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
 use crate::kafka::config::{
     BrokerConfig, FEATURE_KEYS, Features, TOPIC_KEYS, broker_keys, check_topic_config,
@@ -237,7 +238,17 @@ pub(super) fn consumers(root: Section) -> Read<Vec<(Time, ConsumerSpec)>> {
 }
 
 fn consumer(section: Section) -> Read<(Time, ConsumerSpec)> {
-    section.only(&["name", "group", "topics", "partitions", "program", "config", "start-at"])?;
+    section.only(&[
+        "name",
+        "group",
+        "topics",
+        "partitions",
+        "pattern",
+        "re2j",
+        "program",
+        "config",
+        "start-at",
+    ])?;
     let config = configs(section)?;
     if let Some(configs) = &config {
         ConsumerConfig::read(&configs.values).map_err(|error| {
@@ -260,12 +271,23 @@ fn consumer(section: Section) -> Read<(Time, ConsumerSpec)> {
     Ok((time(section.field("start-at"), limits::TIME_US)?, spec))
 }
 
-/// `topics`, or else `partitions`.
+/// `topics`, or else one of `partitions`, `pattern` and `re2j`.
 fn choice(section: Section) -> Read<Choice> {
+    const KINDS: [&str; 4] = ["topics", "partitions", "pattern", "re2j"];
+    let given: Vec<Field> = KINDS.into_iter().filter_map(|kind| section.field(kind)).collect();
+    if let [_, second, ..] = given[..] {
+        return Err(second.error("a consumer has one of topics, partitions, pattern and re2j"));
+    }
+    if let Some(field) = section.field("pattern") {
+        let pattern = TopicPattern::new(field.text()?);
+        return pattern.map(Choice::Pattern).map_err(|error| field.error(error.to_string()));
+    }
+    if let Some(field) = section.field("re2j") {
+        let text = field.text()?;
+        let empty = || field.error(PatternError::Empty.to_string());
+        return (!text.is_empty()).then(|| Choice::Re2j(text.into())).ok_or_else(empty);
+    }
     if let Some(field) = section.field("partitions") {
-        if section.field("topics").is_some() {
-            return Err(field.error("a consumer has either topics or partitions"));
-        }
         let wrong = |field: &Field| field.error("expected a partition such as \"orders-0\"");
         let partition = |field: Field| {
             let text = field.text()?;

@@ -77,10 +77,10 @@ impl Consumer {
         let mut request = ConsumerGroupHeartbeatRequest::default()
             .with_group_id(self.group_id())
             .with_instance_id(self.config.instance_id_to_wire());
-        let topics = self.subscription.topics();
+        let (topics, regex) = (self.subscription.topics(), self.subscription.regex().cloned());
         let Some(member) = &mut self.membership.modern else { return request };
         request = request.with_member_id(member.id.to_wire()).with_member_epoch(member.epoch.0);
-        let contents = member.say(&topics);
+        let contents = member.say(&topics, regex.as_ref());
         if contents.owned {
             request = request.with_topic_partitions(Some(owned_to_wire(member.current.as_ref())));
         }
@@ -92,6 +92,11 @@ impl Consumer {
         if contents.topics {
             let topics = topics.iter().map(|topic| TopicName(topic.to_wire())).collect();
             request = request.with_subscribed_topic_names(Some(topics));
+        }
+        if contents.regex {
+            // An empty one takes back what was said before.
+            let regex = text_to_wire(regex.as_deref().unwrap_or_default());
+            request = request.with_subscribed_topic_regex(Some(regex));
         }
         if contents.rack && !self.config.client_rack.is_empty() {
             request = request.with_rack_id(Some(text_to_wire(&self.config.client_rack)));
@@ -116,6 +121,9 @@ impl Consumer {
                     member.clock.answered(now, answer.heartbeat_interval_ms);
                     member.hear(GroupEpoch(answer.member_epoch), assignment);
                 });
+                if self.subscription.regex().is_some() {
+                    self.want_metadata();
+                }
             }
             error => {
                 self.member_heartbeat_failed(now);

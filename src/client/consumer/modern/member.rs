@@ -7,6 +7,7 @@
 //! **Invariant:** the epoch is positive only between an answer to a heartbeat and the member's leaving, fencing or end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use crate::kafka::time::Time;
 use crate::kafka::types::{GroupEpoch, MemberId, Topic, TopicId};
@@ -102,6 +103,7 @@ pub struct Member {
 struct Said {
     current: Option<LocalAssignment>,
     topics: BTreeSet<Topic>,
+    regex: Option<Rc<str>>,
 }
 
 /// What a heartbeat says beside who sends it.
@@ -110,6 +112,7 @@ pub(super) struct Contents {
     /// Rebalance timeout and assignor.
     pub settings: bool,
     pub topics: bool,
+    pub regex: bool,
     pub owned: bool,
     pub rack: bool,
 }
@@ -166,18 +169,20 @@ impl Member {
         self.said = None;
     }
 
-    /// What the next heartbeat has to say, and that it is said now; `topics` are subscribed to.
-    pub(super) fn say(&mut self, topics: &[Topic]) -> Contents {
+    /// What the next heartbeat has to say, and that it is said now; `topics` are subscribed to and `regex`.
+    pub(super) fn say(&mut self, topics: &[Topic], regex: Option<&Rc<str>>) -> Contents {
         let joins = self.phase == Phase::Joining;
         let topics: BTreeSet<Topic> = topics.iter().cloned().collect();
+        let said_regex = self.said.as_ref().and_then(|said| said.regex.as_ref());
         let said = self.said.as_ref().filter(|_| !joins);
         let contents = Contents {
             settings: said.is_none(),
             topics: said.is_none_or(|said| said.topics != topics),
+            regex: said_regex != regex || joins && regex.is_some(),
             owned: said.is_none_or(|said| said.current != self.current),
             rack: joins,
         };
-        self.said = Some(Said { current: self.current.clone(), topics });
+        self.said = Some(Said { current: self.current.clone(), topics, regex: regex.cloned() });
         if self.phase == Phase::Acknowledging {
             self.phase = if self.is_reconciled() { Phase::Stable } else { Phase::Reconciling };
         }
@@ -242,16 +247,20 @@ mod tests {
         member
     }
 
-    const NOTHING: Contents = Contents { settings: false, topics: false, owned: false, rack: false };
+    const NOTHING: Contents =
+        Contents { settings: false, topics: false, regex: false, owned: false, rack: false };
 
     fn say(member: &mut Member) -> Contents {
-        member.say(&[Topic::new("t")])
+        member.say(&[Topic::new("t")], None)
     }
 
     #[test]
     fn everything_is_said_on_joining_and_then_what_is_owned_after_each_change_r_cg8_4() {
         let mut member = joining();
-        assert_eq!(say(&mut member), Contents { settings: true, topics: true, owned: true, rack: true });
+        assert_eq!(
+            say(&mut member),
+            Contents { settings: true, topics: true, regex: false, owned: true, rack: true }
+        );
         member.hear(GroupEpoch(2), Some(of(&[0, 1])));
         assert_eq!((member.phase, member.epoch), (Phase::Reconciling, GroupEpoch(2)));
         assert_eq!(say(&mut member), NOTHING);
@@ -267,8 +276,23 @@ mod tests {
     fn another_subscription_is_said_alone_r_cg8_4() {
         let mut member = stable(&[0]);
         let topics = ["t", "u"].map(Topic::new);
-        assert_eq!(member.say(&topics), Contents { topics: true, ..NOTHING });
-        assert_eq!(member.say(&[topics[1].clone(), topics[0].clone()]), NOTHING);
+        assert_eq!(member.say(&topics, None), Contents { topics: true, ..NOTHING });
+        assert_eq!(member.say(&[topics[1].clone(), topics[0].clone()], None), NOTHING);
+    }
+
+    #[test]
+    fn a_pattern_is_said_when_it_is_new_and_when_there_is_none_any_more_r_cg8_4() {
+        let mut member = stable(&[0]);
+        let topics = [Topic::new("t")];
+        let regex: Rc<str> = "a.*".into();
+        assert_eq!(member.say(&topics, Some(&regex)), Contents { regex: true, ..NOTHING });
+        assert_eq!(member.say(&topics, Some(&regex)), NOTHING);
+        member.join();
+        assert!(member.say(&topics, Some(&regex)).regex);
+        member.hear(GroupEpoch(4), Some(of(&[0])));
+        assert_eq!(member.say(&topics, None), Contents { regex: true, ..NOTHING });
+        member.join();
+        assert!(!member.say(&topics, None).regex);
     }
 
     #[test]
@@ -287,7 +311,10 @@ mod tests {
     fn after_a_failure_everything_but_the_rack_is_said_again_r_cg8_4() {
         let mut member = stable(&[0]);
         member.say_everything();
-        assert_eq!(say(&mut member), Contents { rack: false, settings: true, topics: true, owned: true });
+        assert_eq!(
+            say(&mut member),
+            Contents { settings: true, topics: true, regex: false, owned: true, rack: false }
+        );
         assert_eq!(say(&mut member), NOTHING);
     }
 

@@ -31,6 +31,7 @@ impl Consumer {
         }
         self.reconcile(now, fx);
         self.commit_if_interval_is_over(now, fx);
+        self.match_topics();
         self.membership.heartbeat.poll_until = now.plus_ms(self.config.max_poll_interval_ms.into());
         let phase = self.membership.modern.as_ref().map(|member| member.phase);
         if matches!(phase, Some(Phase::Unsubscribed | Phase::Stale)) {

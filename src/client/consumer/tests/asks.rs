@@ -1,6 +1,7 @@
 //! What an application does with its consumer beside its program (R-CONS-8 to R-CONS-10, R-CONS-20).
 
 use super::*;
+use crate::client::pattern::TopicPattern;
 
 fn topics(names: &[&str]) -> Ask {
     Ask::Choose(Choice::Topics(names.iter().copied().map(Topic::new).collect()))
@@ -258,4 +259,38 @@ fn a_commit_by_assign_that_meets_members_fails_a45() {
     answer_commit(&mut rig, ErrorCode::UnknownMemberId);
     rig.check_events(&["commit failed: UNKNOWN_MEMBER_ID"]);
     assert_eq!(rig.consumer.subscription().partitions(), [tp(0)], "it reads on");
+}
+
+fn pattern(text: &str) -> Ask {
+    Ask::Choose(Choice::Pattern(TopicPattern::new(text).unwrap()))
+}
+
+#[test]
+fn a_pattern_is_matched_against_all_topics_before_the_member_joins() {
+    let mut rig = Rig::joined(&["poll"], &[]);
+    rig.ask(Ask::Unsubscribe);
+    rig.run_until(1_000);
+    rig.held.extend([ApiKey::Metadata, ApiKey::JoinGroup]);
+    rig.events.clear();
+    rig.ask(pattern("t|u.*"));
+    rig.check_events(&["reads topics that match t|u.*"]);
+    let pending = rig.pending(ApiKey::Metadata);
+    let Request::Metadata(ask) = &*pending.request else { unreachable!() };
+    assert_eq!(ask.topics, None, "all topics");
+    assert_eq!(rig.count(ApiKey::JoinGroup), 0, "R-GRP-34: first it looks");
+    let answer = rig.metadata();
+    rig.answer(&pending, answer);
+    assert_eq!(rig.said_to("range").topics, [Topic::new("t")]);
+}
+
+#[test]
+fn one_pattern_may_follow_another_and_a_list_may_not() {
+    let mut rig = Rig::joined(&["poll"], &[]);
+    assert_eq!(rig.consumer.check_ask(&pattern("t")), Err(AskError::OtherKind));
+    rig.ask(Ask::Unsubscribe);
+    rig.ask(pattern("t"));
+    assert_eq!(rig.consumer.check_ask(&pattern("u")), Ok(()));
+    assert_eq!(rig.consumer.check_ask(&topics(&["t"])), Err(AskError::OtherKind));
+    let re2j = Ask::Choose(Choice::Re2j("t".into()));
+    assert_eq!(rig.consumer.check_ask(&re2j), Err(AskError::ClassicRe2j));
 }

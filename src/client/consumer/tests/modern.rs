@@ -350,3 +350,25 @@ fn close_says_what_is_to_become_of_the_membership_r_cons_27() {
     check(fixed, GroupMembership::Remain, Some(-2));
     check(fixed, GroupMembership::Leave, Some(-1));
 }
+
+#[test]
+fn the_coordinator_is_told_a_pattern_and_topics_are_asked_for_by_id_r_cg8_4() {
+    let mut rig = member(&["poll"], &[RARELY], &[0, 1]);
+    rig.ask(Ask::Unsubscribe);
+    answer(&mut rig, in_epoch(-1, None));
+    rig.ask(Ask::Choose(Choice::Re2j("t.*".into())));
+    let first = beat(&rig);
+    let names = first.subscribed_topic_names.as_ref().map(Vec::len);
+    assert_eq!((first.subscribed_topic_regex.as_deref(), names), (Some("t.*"), Some(0)));
+    answer(&mut rig, in_epoch(3, Some(&[0])));
+    rig.run_until(1_000);
+    assert_eq!(rig.consumer.subscription().partitions(), [tp(0)]);
+    rig.held.insert(ApiKey::Metadata);
+    rig.consumer.metadata.request_update();
+    let fetch = rig.fetch_at(1);
+    rig.answer(&fetch, empty_answer(&fetch));
+    let pending = rig.pending(ApiKey::Metadata);
+    let Request::Metadata(ask) = &*pending.request else { unreachable!() };
+    let asked = ask.topics.as_ref().expect("not all topics");
+    assert_eq!((asked.len(), asked[0].topic_id, asked[0].name.is_none()), (1, TOPIC_ID, true));
+}
