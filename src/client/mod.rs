@@ -7,8 +7,14 @@
 
 pub mod admin;
 pub mod config;
+pub mod coordinator;
 pub mod consumer;
+pub mod member;
 pub mod metadata;
 pub mod partitioner;
 pub mod pattern;
 pub mod producer;
+pub mod program;
+pub mod requests;
+pub mod saying;
+pub mod share_consumer;

@@ -319,7 +319,9 @@ enum FlightKind {
 fn kind(flight: &Flight) -> FlightKind {
     match (flight.api(), &flight.packet) {
         (Some(ApiKey::Produce), Packet::Request { .. }) => FlightKind::Batch,
-        (Some(ApiKey::Fetch), Packet::Response { response, .. }) if carries_records(response) => {
+        (Some(ApiKey::Fetch | ApiKey::ShareFetch), Packet::Response { response, .. })
+            if carries_records(response) =>
+        {
             FlightKind::Batch
         }
         (Some(ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::LeaveGroup), _) => FlightKind::Group,
@@ -360,7 +362,14 @@ fn lacks_controller(world: &World) -> bool {
 }
 
 fn carries_records(response: &Response) -> bool {
-    let Response::Fetch(fetch) = response else { return false };
+    let fetch = match response {
+        Response::Fetch(fetch) => fetch,
+        Response::ShareFetch(fetch) => {
+            let mut partitions = fetch.responses.iter().flat_map(|topic| &topic.partitions);
+            return partitions.any(|partition| !partition.records.is_empty());
+        }
+        _ => return false,
+    };
     fetch.responses.iter().any(|topic| {
         let all = topic.partitions.iter().filter_map(|partition| partition.records.as_ref());
         let of_metadata = topic.topic_id == METADATA_TOPIC_ID.0;

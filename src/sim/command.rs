@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use crate::client::admin::GroupOperation;
 use crate::client::consumer::{Ask, CloseOptions, ConsumerSpec};
 use crate::client::producer::ProducerSpec;
+use crate::client::share_consumer::ShareConsumerSpec;
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::types::{BrokerId, ClientName, ControllerId, Topic, TopicPartition};
+use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic, TopicPartition};
 
 /// A process as a command names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,6 +71,8 @@ pub enum Command {
     Pause(ClientName),
     Resume(ClientName),
     AddConsumer(ConsumerSpec),
+    /// A member of a share group.
+    AddShareConsumer(ShareConsumerSpec),
     /// The client's close(): it says goodbye and ends.
     Close(ClientName),
     /// A consumer's close() with options.
@@ -124,6 +127,12 @@ pub enum Command {
     /// A config of one running broker, or the default of all; `None` deletes the value.
     SetBrokerConfig {
         broker: Option<BrokerId>,
+        key: String,
+        value: Option<String>,
+    },
+    /// A config of one group; `None` deletes the value.
+    SetGroupConfig {
+        group: GroupId,
         key: String,
         value: Option<String>,
     },

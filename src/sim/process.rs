@@ -9,6 +9,7 @@ use super::trace::Key;
 use crate::client::admin::{AdminClient, AdminTimer};
 use crate::client::consumer::{Consumer, ConsumerTimer};
 use crate::client::producer::{Producer, ProducerTimer};
+use crate::client::share_consumer::ShareConsumer;
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::broker::{Broker, Disk};
 use crate::kafka::controller::{Controller, ControllerTimer};
@@ -54,6 +55,7 @@ pub enum Machine {
     Controller(Box<Controller>),
     Producer(Box<Producer>),
     Consumer(Box<Consumer>),
+    ShareConsumer(Box<ShareConsumer>),
     Admin(Box<AdminClient>),
 }
 
@@ -119,6 +121,7 @@ impl Machine {
             fx.absorb(own);
         }
         macro_rules! route {
+            // By the kind of its timers: share consumers have those of consumers.
             ($variant:ident, $machine:expr) => {
                 run(
                     arrival,
@@ -136,6 +139,7 @@ impl Machine {
             Machine::Controller(controller) => route!(Controller, controller),
             Machine::Producer(producer) => route!(Producer, producer),
             Machine::Consumer(consumer) => route!(Consumer, consumer),
+            Machine::ShareConsumer(consumer) => route!(Consumer, consumer),
             Machine::Admin(admin) => route!(Admin, admin),
         }
     }
@@ -145,7 +149,9 @@ impl Machine {
         match self {
             Machine::Broker(broker) => broker.is_listening(),
             Machine::Controller(_) => true,
-            Machine::Producer(_) | Machine::Consumer(_) | Machine::Admin(_) => false,
+            Machine::Producer(_) | Machine::Consumer(_) | Machine::ShareConsumer(_) | Machine::Admin(_) => {
+                false
+            }
         }
     }
 
@@ -153,7 +159,9 @@ impl Machine {
         match self {
             Machine::Broker(broker) => Remains::Broker(Box::new(broker.into_disk())),
             Machine::Controller(controller) => Remains::Controller(Box::new(controller.into_disk())),
-            Machine::Producer(_) | Machine::Consumer(_) | Machine::Admin(_) => Remains::Nothing,
+            Machine::Producer(_) | Machine::Consumer(_) | Machine::ShareConsumer(_) | Machine::Admin(_) => {
+                Remains::Nothing
+            }
         }
     }
 }

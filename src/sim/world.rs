@@ -14,6 +14,7 @@ use super::trace::{Key, Trace, TraceEntry};
 use crate::client::admin::AdminClient;
 use crate::client::consumer::Consumer;
 use crate::client::producer::Producer;
+use crate::client::share_consumer::ShareConsumer;
 use crate::kafka::broker::Broker;
 use crate::kafka::config::{BrokerConfig, ConfigError, Features};
 use crate::kafka::controller::Controller;
@@ -319,6 +320,13 @@ impl World {
     pub fn consumer(&self, name: &ClientName) -> Option<&Consumer> {
         match self.process(self.node_of(name)?)?.machine()? {
             Machine::Consumer(consumer) => Some(consumer),
+            _ => None,
+        }
+    }
+
+    pub fn share_consumer(&self, name: &ClientName) -> Option<&ShareConsumer> {
+        match self.process(self.node_of(name)?)?.machine()? {
+            Machine::ShareConsumer(consumer) => Some(consumer),
             _ => None,
         }
     }

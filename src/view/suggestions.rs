@@ -278,7 +278,11 @@ mod tests {
             for line in offered(&model, verb) {
                 match parse(&line) {
                     Ok(Written::Whole(command)) => assert_eq!(print(&command), line),
-                    Ok(Written::Consumer(_)) => assert!(line.starts_with("add consumer "), "{line}"),
+                    Ok(Written::Consumer(..)) => {
+                        let is_added =
+                            line.starts_with("add consumer ") || line.starts_with("add share consumer ");
+                        assert!(is_added, "{line}");
+                    }
                     other => panic!("{line} is read as {other:?}"),
                 }
             }

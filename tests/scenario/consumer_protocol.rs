@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use glassbroker::client::consumer::modern::Phase;
+use glassbroker::client::member::Phase;
 use glassbroker::kafka::event::{Event, GroupEvent, MemberRemoval};
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::types::{BrokerId, ClientName, GroupEpoch, GroupId, TopicPartition};

@@ -33,5 +33,6 @@ mod racks;
 mod rebalances;
 mod replication;
 mod retention;
+mod share_consumers;
 mod sharing;
 mod snapshots;

@@ -25,7 +25,7 @@ use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::event::Event;
 use crate::kafka::protocol::{ErrorCode, Request, Response};
 use crate::kafka::raft::{describe_quorum_request, quorum_error, quorum_status};
-use crate::kafka::types::{BrokerId, Topic, TopicPartition};
+use crate::kafka::types::{BrokerId, GroupId, Topic, TopicPartition};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -44,6 +44,11 @@ pub enum Operation {
     /// As for a topic, of one broker, or with `None` of all brokers by default.
     AlterBrokerConfig {
         broker: Option<BrokerId>,
+        key: String,
+        value: Option<String>,
+    },
+    AlterGroupConfig {
+        group: GroupId,
         key: String,
         value: Option<String>,
     },
@@ -122,6 +127,9 @@ impl Operation {
             }
             Operation::AlterBrokerConfig { broker, key, value } => {
                 alteration(wire_resource(&Resource::Broker(*broker)), key, value.as_deref())
+            }
+            Operation::AlterGroupConfig { group, key, value } => {
+                alteration(wire_resource(&Resource::Group(group.clone())), key, value.as_deref())
             }
             Operation::DescribeConfigs(resource) => {
                 let (resource_type, name) = wire_resource(resource);

@@ -3,8 +3,9 @@
 use super::choice::Choice;
 use super::commits::CommitError;
 use super::modern::HeartbeatKind;
-use super::requests::{Call, coordinator_peer};
+use super::requests::Call;
 use super::{Consumer, ConsumerTimer};
+use crate::client::requests::coordinator_peer;
 use crate::kafka::effects::{Effects, Input, Peer};
 use crate::kafka::event::Event;
 use crate::kafka::network_client::NetworkEvent;
@@ -45,7 +46,11 @@ impl Consumer {
         fx: &mut Effects<ConsumerTimer>,
     ) {
         let stood = matches!(input, Input::Disconnected(peer) if self.requests.network.is_connected(*peer));
-        match self.requests.on_input(now, input, fx) {
+        let event = match input {
+            Input::Timer(ConsumerTimer::Network(timer)) => self.requests.on_timer(now, *timer, fx),
+            _ => self.requests.on_input(now, input, fx),
+        };
+        match event {
             None | Some(NetworkEvent::Ready(_) | NetworkEvent::BackoffOver(_)) => {}
             Some(NetworkEvent::Answered { context, response, .. }) => {
                 self.on_answer(now, context, &response, fx);

@@ -15,44 +15,13 @@ use crate::kafka::group::assignor::{ClientAssignor, RebalanceProtocol};
 use crate::kafka::time::Time;
 use crate::kafka::topic_name;
 
-/// The keys that only consumers have.
-pub const KEYS: &[Key] = &[
-    Key {
-        name: "session.timeout.ms",
-        default: "45000",
-        kind: Kind::int_from(0),
-        doc: "The coordinator removes a member from which it hears no heartbeat for this long.",
-    },
-    Key {
-        name: "heartbeat.interval.ms",
-        default: "3000",
-        kind: Kind::int_from(0),
-        doc: "How often the background thread sends a heartbeat.",
-    },
+/// The keys that consumers and share consumers have.
+pub const FETCH_KEYS: &[Key] = &[
     Key {
         name: "max.poll.interval.ms",
         default: "300000",
         kind: Kind::int_from(1),
         doc: "The longest gap between two polls; also how long a rebalance waits for this member.",
-    },
-    Key {
-        name: "enable.auto.commit",
-        default: "true",
-        kind: Kind::Boolean,
-        doc: "Commit positions inside poll(), before a rebalance and in close().",
-    },
-    Key {
-        name: "auto.commit.interval.ms",
-        default: "5000",
-        kind: Kind::int_from(0),
-        doc: "How long after an automatic commit a poll() makes the next one.",
-    },
-    Key {
-        name: "auto.offset.reset",
-        default: "latest",
-        kind: Kind::Text,
-        doc: "Where to start without a committed offset, and when the position is out of range: latest, earliest, none, \
-              or by_duration:PT1H for the first record that is not older.",
     },
     Key {
         name: "client.rack",
@@ -79,12 +48,6 @@ pub const KEYS: &[Key] = &[
         doc: "Most bytes of one fetch answer; the first batch is returned whatever its size.",
     },
     Key {
-        name: "max.partition.fetch.bytes",
-        default: "1048576",
-        kind: Kind::int_from(0),
-        doc: "Most bytes of one partition in a fetch answer.",
-    },
-    Key {
         name: "max.poll.records",
         default: "500",
         kind: Kind::int_from(1),
@@ -102,6 +65,47 @@ pub const KEYS: &[Key] = &[
         default: "true",
         kind: Kind::Boolean,
         doc: "Asking for metadata of an unknown topic may create it.",
+    },
+];
+
+/// The keys that only consumers have.
+pub const KEYS: &[Key] = &[
+    Key {
+        name: "session.timeout.ms",
+        default: "45000",
+        kind: Kind::int_from(0),
+        doc: "The coordinator removes a member from which it hears no heartbeat for this long.",
+    },
+    Key {
+        name: "heartbeat.interval.ms",
+        default: "3000",
+        kind: Kind::int_from(0),
+        doc: "How often the background thread sends a heartbeat.",
+    },
+    Key {
+        name: "enable.auto.commit",
+        default: "true",
+        kind: Kind::Boolean,
+        doc: "Commit positions inside poll(), before a rebalance and in close().",
+    },
+    Key {
+        name: "auto.commit.interval.ms",
+        default: "5000",
+        kind: Kind::int_from(0),
+        doc: "How long after an automatic commit a poll() makes the next one.",
+    },
+    Key {
+        name: "auto.offset.reset",
+        default: "latest",
+        kind: Kind::Text,
+        doc: "Where to start without a committed offset, and when the position is out of range: latest, earliest, none, \
+              or by_duration:PT1H for the first record that is not older.",
+    },
+    Key {
+        name: "max.partition.fetch.bytes",
+        default: "1048576",
+        kind: Kind::int_from(0),
+        doc: "Most bytes of one partition in a fetch answer.",
     },
     Key {
         name: "exclude.internal.topics",
@@ -142,15 +146,21 @@ pub const KEYS: &[Key] = &[
     },
 ];
 
-const NOT_MODELLED: &[&str] = &["config.providers", "key.deserializer", "value.deserializer"];
+/// Keys that would have no effect here, of consumers and share consumers.
+pub const NOT_MODELLED: &[&str] = &["config.providers", "key.deserializer", "value.deserializer"];
 
 const STRATEGY: &str = "partition.assignment.strategy";
 const PROTOCOL: &str = "group.protocol";
 const REMOTE_ASSIGNOR: &str = "group.remote.assignor";
 const CLASSIC: &str = "classic";
 const CONSUMER: &str = "consumer";
-/// With group.protocol=consumer they are the group's, or the coordinator's, to say (A69).
-const CLASSIC_ONLY: [&str; 3] = [STRATEGY, "heartbeat.interval.ms", "session.timeout.ms"];
+/// With group.protocol=consumer they are the group's, or the coordinator's, to say (A69), or a share consumer's.
+const REFUSED_BY_CONSUMER: [&str; 5] =
+    [STRATEGY, "heartbeat.interval.ms", "session.timeout.ms", ACKNOWLEDGEMENT_MODE, ACQUIRE_MODE];
+const REFUSED_BY_CLASSIC: [&str; 3] = [REMOTE_ASSIGNOR, ACKNOWLEDGEMENT_MODE, ACQUIRE_MODE];
+/// Of share consumers alone.
+pub const ACKNOWLEDGEMENT_MODE: &str = "share.acknowledgement.mode";
+pub const ACQUIRE_MODE: &str = "share.acquire.mode";
 /// Names a static member; no two members that live share one.
 pub const INSTANCE_ID: &str = "group.instance.id";
 
@@ -277,7 +287,7 @@ impl ConsumerConfig {
         let not_modelled = [COMMON_NOT_MODELLED, NOT_MODELLED].concat();
         refuse_unmodelled_values(given)?;
         refuse_keys_of_the_other_protocol(given)?;
-        let values = Values::read(&[COMMON_KEYS, KEYS], &not_modelled, given)?;
+        let values = Values::read(&[COMMON_KEYS, FETCH_KEYS, KEYS], &not_modelled, given)?;
         let config = ConsumerConfig {
             common: CommonConfig::from_values(&values),
             session_timeout_ms: values.int("session.timeout.ms"),
@@ -348,8 +358,8 @@ impl Default for ConsumerConfig {
 /// Each protocol refuses what only the other one has.
 fn refuse_keys_of_the_other_protocol(given: &BTreeMap<String, String>) -> Result<(), ConfigError> {
     let (refused, protocol) = match given.get(PROTOCOL).map(|protocol| protocol.trim()) {
-        Some(CONSUMER) => (&CLASSIC_ONLY[..], "CONSUMER"),
-        _ => (&[REMOTE_ASSIGNOR][..], "CLASSIC"),
+        Some(CONSUMER) => (&REFUSED_BY_CONSUMER[..], "CONSUMER"),
+        _ => (&REFUSED_BY_CLASSIC[..], "CLASSIC"),
     };
     let found = given.iter().find(|(key, value)| refused.contains(&key.as_str()) && !value.trim().is_empty());
     match found {

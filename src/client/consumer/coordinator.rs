@@ -2,22 +2,19 @@
 //!
 //! **Invariant:** a coordinator is known until it says that it is none, does not answer, or the connection to it fails.
 
-use kafka_protocol::messages::{FindCoordinatorRequest, FindCoordinatorResponse, GroupId};
+use kafka_protocol::messages::{FindCoordinatorResponse, GroupId};
 
-use super::membership::Coordinator;
-use super::modern::Member;
-use super::program::{Activity, CloseStep};
-use super::requests::{Call, coordinator_peer};
+use super::requests::Call;
 use super::{Consumer, ConsumerTimer};
+use crate::client::coordinator::{Coordinator, find_request, found};
+use crate::client::member::Member;
 use crate::client::metadata;
+use crate::client::program::{Activity, CloseStep};
+use crate::client::requests::coordinator_peer;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::Event;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
-use crate::kafka::types::BrokerId;
-
-/// The key type of FindCoordinator that stands for groups.
-const GROUP_KEY: i8 = 0;
 
 impl Consumer {
     /// Whether some thread needs to know the coordinator now.
@@ -42,18 +39,12 @@ impl Consumer {
 
     /// Asks a broker who coordinates the group, if that is wanted and due.
     pub(super) fn find_coordinator(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
-        let due = match self.membership.coordinator {
-            Coordinator::Unknown { retry_at } => retry_at <= now,
-            Coordinator::Finding { again_at } => again_at <= now && self.membership.sends_heartbeats(),
-            Coordinator::Known(_) => false,
-        };
-        if !due || !self.seeks_coordinator() {
+        let is_impatient = self.membership.sends_heartbeats();
+        if !self.membership.coordinator.is_to_be_found(now, is_impatient) || !self.seeks_coordinator() {
             return;
         }
         let Some(broker) = self.metadata.least_loaded(now, &self.requests.network) else { return };
-        let request = FindCoordinatorRequest::default()
-            .with_key_type(GROUP_KEY)
-            .with_coordinator_keys(vec![self.spec.group.to_wire()]);
+        let request = find_request(&self.spec.group);
         // The background thread waits for one back-off, drops the unanswered request, and asks after another.
         let again_at = now.plus_ms(2 * self.config.common.retry_backoff.initial_ms.max(1));
         self.membership.coordinator = Coordinator::Finding { again_at };
@@ -70,10 +61,8 @@ impl Consumer {
         if self.membership.coordinator().is_some() {
             return;
         }
-        let Some(found) = answer.coordinators.first() else { return self.coordinator_not_found(now, fx) };
-        match ErrorCode::from_code(found.error_code) {
-            ErrorCode::None => {
-                let broker = BrokerId(found.node_id.0);
+        match found(answer) {
+            Ok(broker) => {
                 if self.requests.is_unavailable(now, coordinator_peer(broker)) {
                     // Found, but the connection to it has just failed: its death is not known there yet.
                     return self.coordinator_not_found(now, fx);
@@ -88,11 +77,11 @@ impl Consumer {
                 });
                 self.send_waiting_commits(now, fx);
             }
-            error if error.is_retriable() => {
+            Err(error) if error.is_retriable() => {
                 self.coordinator_not_found(now, fx);
                 self.metadata.request_update();
             }
-            error => {
+            Err(error) => {
                 self.coordinator_not_found(now, fx);
                 self.fail(now, error, fx);
             }

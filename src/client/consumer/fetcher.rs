@@ -11,10 +11,10 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::fetched::{Fetched, Taken};
 use super::owned::{Owned, Position};
-use super::program::Returned;
 use super::requests::Call;
 use super::{Consumer, ConsumerTimer};
 use crate::client::metadata;
+use crate::client::program::Returned;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::Event;
 use crate::kafka::fetch_session::{Answered, Fetch, FetchRequestData, FetchSessionHandler, Wanted};
@@ -319,7 +319,7 @@ impl Consumer {
                 self.polled_event(&tp, from, &taken, fx);
             }
             left -= taken.offsets.len() as i64;
-            let returned = |offset| Returned { tp: tp.clone(), offset };
+            let returned = |offset| Returned { tp: tp.clone(), offset, delivery_count: None };
             collected.records.extend(taken.offsets.into_iter().map(returned));
         }
         Ok(collected)

@@ -7,10 +7,10 @@ use kafka_protocol::messages::leave_group_request::MemberIdentity;
 use kafka_protocol::messages::{HeartbeatRequest, HeartbeatResponse, LeaveGroupRequest};
 
 use super::closing::GroupMembership;
-use super::membership::{Coordinator, Identity, MemberState};
+use super::membership::{Identity, MemberState};
 use super::reason::{LeaveReason, RejoinReason};
 use super::requests::Call;
-use super::{Consumer, ConsumerTimer};
+use super::{Consumer, ConsumerTimer, Coordinator};
 use crate::kafka::effects::Effects;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;

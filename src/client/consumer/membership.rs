@@ -7,9 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::modern::Member;
 use super::plan::Snapshot;
 use super::reason::RejoinReason;
+use crate::client::coordinator::Coordinator;
+use crate::client::member::Member;
 use crate::kafka::group::assignor::{ClientAssignor, Subscription};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
@@ -24,20 +25,6 @@ pub enum MemberState {
     /// SyncGroup is on its way.
     CompletingRebalance,
     Stable,
-}
-
-/// What the consumer knows of its coordinator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Coordinator {
-    /// Not asked for before `retry_at`.
-    Unknown {
-        retry_at: Time,
-    },
-    /// FindCoordinator is on its way; the background thread asks another broker from `again_at` on.
-    Finding {
-        again_at: Time,
-    },
-    Known(BrokerId),
 }
 
 /// Under which id and in which generation a request is sent (Kafka's `Generation`).
@@ -154,7 +141,7 @@ pub struct Membership {
 impl Membership {
     pub(super) fn new(modern: Option<Member>) -> Membership {
         Membership {
-            coordinator: Coordinator::Unknown { retry_at: Time::ZERO },
+            coordinator: Coordinator::UNKNOWN,
             state: MemberState::Unjoined,
             identity: Identity::none(),
             rejoin_needed: modern.is_none(),
@@ -178,10 +165,7 @@ impl Membership {
     }
 
     pub fn coordinator(&self) -> Option<BrokerId> {
-        match self.coordinator {
-            Coordinator::Known(broker) => Some(broker),
-            Coordinator::Unknown { .. } | Coordinator::Finding { .. } => None,
-        }
+        self.coordinator.broker()
     }
 
     /// Whether the background thread sends the classic protocol's heartbeats.

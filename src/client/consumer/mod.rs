@@ -23,7 +23,6 @@ pub mod modern;
 mod offsets;
 mod owned;
 mod plan;
-pub mod program;
 mod read_replica;
 mod reason;
 mod rebalance;
@@ -39,35 +38,34 @@ mod view;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+pub use crate::client::program::{Activity, CloseStep, Line, Program, ProgramError, Returned};
 pub use ask::{Ask, AskError, SeekTo};
 pub use choice::Choice;
 pub use closing::{CloseOptions, GroupMembership};
 pub use commits::{Commits, SyncCommit, SyncStep};
 pub use config::ConsumerConfig;
 pub use fetcher::Fetcher;
-pub use membership::{
-    Coordinator, Heartbeat, Identity, Join, JoinPrepare, LastAssignment, MemberState, Membership,
-};
+pub use membership::{Heartbeat, Identity, Join, JoinPrepare, LastAssignment, MemberState, Membership};
 pub use owned::{FetchState, Owned, Position};
 pub use plan::Snapshot;
-pub use program::{Activity, CloseStep, Line, Program, ProgramError, Returned};
 pub use reason::RejoinReason;
 pub use spec::{ConsumerSpec, SpecError};
 pub use subscription::SubscriptionState;
 pub use view::Waiting;
 
+pub use crate::client::coordinator::Coordinator;
+use crate::client::member::{Member, new_member_id};
 use crate::client::metadata::Metadata;
+use crate::client::requests::Requests;
 use crate::kafka::effects::{Effects, Input};
 use crate::kafka::event::Event;
 use crate::kafka::network_client::{NetworkClient, NetworkTimer};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::random::Random;
-use crate::kafka::share::key::uuid_text;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, MemberId};
-use modern::Member;
+use crate::kafka::types::BrokerId;
 use offsets::CommittedLookup;
-use requests::{Call, Requests};
+use requests::Call;
 
 /// The timers of a consumer: one for each thread and those of its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,7 +99,7 @@ pub struct Consumer {
     config: ConsumerConfig,
     /// For the jitter of back-offs.
     random: Random,
-    requests: Requests,
+    requests: Requests<Call>,
     metadata: Metadata,
     program: Program,
     membership: Membership,
@@ -143,7 +141,7 @@ impl Consumer {
             Metadata::new(bootstrap, config.common, config.allow_auto_create_topics, stream("metadata"));
         let mut subscription = SubscriptionState::default();
         subscription.choose(spec.choice.clone());
-        let modern = config.is_modern.then(|| Member::new(member_id(&mut stream("member"))));
+        let modern = config.is_modern.then(|| Member::new(new_member_id(&mut stream("member"))));
         let mut consumer = Consumer {
             program: Program::new(&spec.program),
             spec: Rc::new(spec),
@@ -241,6 +239,7 @@ impl Consumer {
         match self.program.line() {
             Line::Poll { timeout_ms } => self.start_poll(now, timeout_ms, fx),
             Line::Process { us_per_record } => self.program.start_processing(now, us_per_record),
+            Line::Acknowledge(saying) => unreachable!("{saying} is refused in a consumer's program"),
             Line::Commit => {
                 self.begin_sync_commit(now, self.config.default_api_timeout_ms, false, None);
                 self.program.activity = Activity::Committing { since: now };
@@ -302,16 +301,6 @@ impl Consumer {
         if !matches!(self.program.activity, Activity::Stopped | Activity::Closing { .. }) {
             fx.event(Event::ClientFailed { client: self.spec.name.clone(), error });
             self.begin_close(now, CloseOptions::default());
-        }
-    }
-}
-
-/// `Uuid.randomUuid`: the id that a member of the newer protocol gives itself.
-fn member_id(random: &mut Random) -> MemberId {
-    loop {
-        let text = uuid_text(random.uuid());
-        if !text.starts_with('-') {
-            return MemberId::new(&text);
         }
     }
 }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use super::choice::Choice;
 use super::config::ConsumerConfig;
-use super::program::{Line, ProgramError};
 use crate::client::config::ConfigError;
 use crate::client::pattern::PatternError;
+use crate::client::program::{Line, ProgramError};
 use crate::kafka::types::{ClientName, GroupId};
 
 /// A consumer as a scenario describes it.
@@ -60,6 +60,9 @@ impl ConsumerSpec {
         }
         if !self.program.iter().any(|line| matches!(line, Line::Poll { .. })) {
             return Err(ProgramError::NoPoll.into());
+        }
+        if let Some(line) = self.program.iter().find(|line| matches!(line, Line::Acknowledge(_))) {
+            return Err(ProgramError::NotShared(*line).into());
         }
         let config = ConsumerConfig::read(&self.config)?;
         if matches!(self.choice, Choice::Re2j(_)) && !config.is_modern {

@@ -6,13 +6,14 @@ use super::Consumer;
 use super::commits::{Commits, SyncStep};
 use super::config::ConsumerConfig;
 use super::fetcher::Fetcher;
-use super::membership::{Coordinator, Join, JoinPrepare, Membership};
-use super::modern::Phase;
+use super::membership::{Join, JoinPrepare, Membership};
 use super::owned::FetchState;
-use super::program::{Activity, CloseStep, Program};
 use super::spec::ConsumerSpec;
 use super::subscription::SubscriptionState;
+use crate::client::coordinator::Coordinator;
+use crate::client::member::Phase;
 use crate::client::metadata::Metadata;
+use crate::client::program::{Activity, CloseStep, Program};
 use crate::kafka::time::Time;
 use crate::kafka::types::BrokerId;
 

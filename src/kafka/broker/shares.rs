@@ -62,7 +62,8 @@ impl Broker {
     ) {
         let image = self.image.clone();
         let fetch_max_bytes = self.config.fetch_max_bytes;
-        let ground = Ground { now, image: &image, replicas: &self.replicas, fetch_max_bytes };
+        let ground =
+            Ground { broker: self.id, now, image: &image, replicas: &self.replicas, fetch_max_bytes };
         let mut part = ManagerEffects::default();
         run(&mut self.shares, &ground, &mut part);
         fx.absorb(part.effects);

@@ -7,7 +7,7 @@ use super::topics::Cause;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::Event;
 use crate::kafka::protocol::metadata_records::{ConfigResource, MetadataRecord, RecoveryState};
-use crate::kafka::types::{BrokerId, Topic, TopicPartition};
+use crate::kafka::types::{BrokerId, GroupId, Topic, TopicPartition};
 
 /// The partitions that a record is about to change, as they were.
 pub fn before(
@@ -56,6 +56,10 @@ pub fn tell<T>(
         {
             let broker = name.parse().ok().map(BrokerId);
             fx.event(Event::BrokerConfigChanged { broker, key: key.clone(), value: value.clone() });
+        }
+        MetadataRecord::Config { resource: ConfigResource::Group, name, key, value } => {
+            let group = GroupId::new(name);
+            fx.event(Event::GroupConfigChanged { group, key: key.clone(), value: value.clone() });
         }
         MetadataRecord::PartitionChange(_) | MetadataRecord::ClearElr { .. } => {
             for (tp, before) in before {

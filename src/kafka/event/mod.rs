@@ -7,6 +7,7 @@
 
 mod group;
 mod reason;
+mod share;
 mod told;
 
 use std::rc::Rc;
@@ -25,6 +26,7 @@ pub use reason::{
     Act, ChangeReason, CommitOutcome, ConsumerGroupState, GroupState, LogStartReason, MemberRemoval,
     PositionSource, RebalanceReason, RevokeReason, TruncationReason,
 };
+pub use share::{ShareChange, ShareEvent, ShareOutcome};
 pub use told::{
     DescribedGroup, DescribedMember, GroupPosition, GroupsTold, ListedGroup, OffsetReset, ResetNote,
     SharePosition,
@@ -172,6 +174,12 @@ pub enum Event {
     /// A dynamic config of one broker, or with `None` the default of all.
     BrokerConfigChanged {
         broker: Option<BrokerId>,
+        key: String,
+        value: Option<String>,
+    },
+    /// A dynamic config of a group.
+    GroupConfigChanged {
+        group: GroupId,
         key: String,
         value: Option<String>,
     },
@@ -334,6 +342,8 @@ pub enum Event {
 
     /// What happened at a group coordinator.
     Group(GroupEvent),
+    /// Share groups, at leaders of partitions and in consumers.
+    Share(ShareEvent),
 
     // Clients.
     ConnectionLost {

@@ -3,7 +3,7 @@
 use crate::kafka::types::Offset;
 
 /// At least one offset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OffsetRange {
     pub first: Offset,
     pub last: Offset,

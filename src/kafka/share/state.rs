@@ -43,7 +43,7 @@ impl RecordState {
 }
 
 /// What a member says of a record (R-SHARE-6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i8)]
 pub enum AcknowledgeType {
     /// There is no record at this offset, or none that an application sees.

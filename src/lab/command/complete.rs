@@ -5,9 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use super::share::ShareConsumerDraft;
 use crate::client::consumer::config::INSTANCE_ID;
 use crate::client::consumer::{Choice, ConsumerSpec, Line};
 use crate::client::producer::workload::{KeyPattern, ProducerSpec, Rate, ValuePattern};
+use crate::client::share_consumer::ShareConsumerSpec;
 use crate::kafka::types::{ClientName, GroupId, Topic};
 use crate::sim::{Command, Refusal};
 
@@ -20,6 +22,8 @@ pub enum Written {
     Producer(ProducerDraft),
     /// `add consumer` that leaves something open.
     Consumer(ConsumerDraft),
+    /// `add share consumer` that leaves something open.
+    ShareConsumer(ShareConsumerDraft),
 }
 
 impl From<Command> for Written {
@@ -90,6 +94,7 @@ pub struct Clients {
     pub topics: Vec<Topic>,
     pub producers: Vec<ProducerSpec>,
     pub consumers: Vec<ConsumerSpec>,
+    pub share_consumers: Vec<ShareConsumerSpec>,
 }
 
 const DEFAULT_RATE: &str = "5/s";
@@ -103,6 +108,7 @@ impl Clients {
             Command::CreateTopic { topic, .. } => self.topics.push(topic.clone()),
             Command::AddProducer(spec) => self.producers.push(spec.clone()),
             Command::AddConsumer(spec) => self.consumers.push(spec.clone()),
+            Command::AddShareConsumer(spec) => self.share_consumers.push(spec.clone()),
             _ => {}
         }
     }
@@ -117,6 +123,7 @@ impl Clients {
             Written::Whole(command) => Ok(command),
             Written::Producer(draft) => self.producer(&draft).map(Command::AddProducer),
             Written::Consumer(draft) => self.consumer(&draft).map(Command::AddConsumer),
+            Written::ShareConsumer(draft) => draft.complete(self).map(Command::AddShareConsumer),
         }
     }
 
@@ -175,12 +182,12 @@ impl Clients {
     }
 }
 
-fn refusal(reason: String) -> Refusal {
+pub(super) fn refusal(reason: String) -> Refusal {
     Refusal { error: None, reason }
 }
 
 /// The other's configs, with what was said above them.
-fn merged(
+pub(super) fn merged(
     other: Option<&BTreeMap<String, String>>,
     said: &BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {

@@ -13,7 +13,7 @@ const fn form(example: &'static str, what: &'static str) -> Form {
 }
 
 /// All forms, in the order in which a person is shown them.
-pub const FORMS: [Form; 67] = [
+pub const FORMS: [Form; 70] = [
     form("kill broker 2", "ends a process at once and resets its connections"),
     form("stop broker 2", "lets it give its leaderships away before it ends"),
     form("stop controller 101", "lets it give its place to another one before it ends"),
@@ -42,6 +42,15 @@ pub const FORMS: [Form; 67] = [
     form(
         "add consumer reader to audit partitions orders-0,orders-1 program poll",
         "starts one that reads these partitions itself; without group instead of to audit it commits nothing",
+    ),
+    form(
+        "add share consumer s-1 to payments topics orders program \"poll; process 20ms\"",
+        "starts a member of a share group, whose members read the same partitions record by record",
+    ),
+    form(
+        "add share consumer s-2 to payments topics orders program \"poll; process 20ms; release 10%; accept\" \
+         share.acknowledgement.mode=explicit",
+        "starts one that says of each record what became of it: accept, release, reject or renew",
     ),
     form("pause checkout", "lets a producer send nothing more"),
     form("resume checkout", "lets it send again"),
@@ -90,9 +99,10 @@ pub const FORMS: [Form; 67] = [
     form("set topic orders min.insync.replicas=1", "gives a topic a config"),
     form("set broker 2 message.max.bytes=100000", "gives a running broker a config"),
     form("set cluster min.insync.replicas=2", "gives all brokers a default"),
+    form("set group payments share.auto.offset.reset=earliest", "gives a group a config"),
     form(
         "unset topic orders min.insync.replicas",
-        "takes a config away again; also of a broker or the cluster",
+        "takes a config away again; also of a broker, a group or the cluster",
     ),
     form("describe topic orders", "tells which configs a topic was given"),
     form("describe broker 2", "tells which configs a broker was given"),

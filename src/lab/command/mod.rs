@@ -13,6 +13,7 @@ mod forms;
 mod groups;
 mod parse;
 mod print;
+mod share;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -23,6 +24,7 @@ pub(super) use complete::{default_keys, default_program, default_rate};
 pub use forms::{FORMS, Form};
 pub use parse::parse;
 pub use print::print;
+pub(super) use share::default_program as default_share_program;
 pub use tokens::quote;
 
 /// Why a text is no command.

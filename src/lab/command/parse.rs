@@ -5,6 +5,7 @@ use super::complete::{ConsumerDraft, ProducerDraft, Written};
 use super::consumers;
 use super::forms::verbs;
 use super::groups;
+use super::share;
 use super::tokens::tokens;
 use super::words::{Words, check_filled, duration_us, one_of};
 use crate::client::admin::GroupOperation;
@@ -51,10 +52,11 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
             Command::Heal { a, b }.into()
         }
         "slow" => slow(&mut words)?.into(),
-        "add" => match one_of(&mut words, &["broker", "producer", "consumer", "partitions"])? {
+        "add" => match one_of(&mut words, &["broker", "producer", "consumer", "share", "partitions"])? {
             "broker" => add_broker(&mut words)?.into(),
             "partitions" => add_partitions(&mut words)?.into(),
             "producer" => Written::producer(producer(&mut words)?),
+            "share" => share::add(&mut words)?,
             _ => Written::consumer(consumer(&mut words)?),
         },
         "pause" | "resume" | "close" | "subscribe" | "unsubscribe" | "assign" | "seek" | "commit" => {
@@ -112,7 +114,7 @@ fn target(words: &mut Words) -> Result<Target, CommandError> {
     Ok(Target::Client(name(words, "broker ID, controller ID or a client's name")?))
 }
 
-fn client(words: &mut Words) -> Result<ClientName, CommandError> {
+pub(super) fn client(words: &mut Words) -> Result<ClientName, CommandError> {
     name(words, "a client's name")
 }
 
@@ -263,6 +265,7 @@ fn set_clock(words: &mut Words) -> Result<Command, CommandError> {
 enum Owner {
     Topic(Topic),
     Broker(Option<BrokerId>),
+    Group(GroupId),
 }
 
 impl From<Owner> for Resource {
@@ -270,17 +273,13 @@ impl From<Owner> for Resource {
         match owner {
             Owner::Topic(topic) => Resource::Topic(topic),
             Owner::Broker(broker) => Resource::Broker(broker),
+            Owner::Group(group) => Resource::Group(group),
         }
     }
 }
 
 fn configurable(words: &mut Words) -> Result<Owner, CommandError> {
-    if let Some(token) = words.accept("group") {
-        let reason =
-            "the configs of groups are for the consumer, share and streams protocols, which are not modelled";
-        return Err(CommandError::new(token.column, reason.to_owned()));
-    }
-    let kind = one_of(words, &["topic", "broker", "cluster"])?;
+    let kind = one_of(words, &["topic", "broker", "group", "cluster"])?;
     owner(kind, words)
 }
 
@@ -288,6 +287,7 @@ fn owner(kind: &str, words: &mut Words) -> Result<Owner, CommandError> {
     Ok(match kind {
         "topic" => Owner::Topic(topic(words)?),
         "broker" => Owner::Broker(Some(BrokerId(words.id("a broker id")?))),
+        "group" => Owner::Group(groups::group(words)?),
         _ => Owner::Broker(None),
     })
 }
@@ -296,6 +296,7 @@ fn configured(owner: Owner, key: String, value: Option<String>) -> Command {
     match owner {
         Owner::Topic(topic) => Command::SetTopicConfig { topic, key, value },
         Owner::Broker(broker) => Command::SetBrokerConfig { broker, key, value },
+        Owner::Group(group) => Command::SetGroupConfig { group, key, value },
     }
 }
 
@@ -368,7 +369,7 @@ fn consumer(words: &mut Words) -> Result<ConsumerDraft, CommandError> {
     Ok(draft)
 }
 
-fn program(words: &mut Words) -> Result<Vec<Line>, CommandError> {
+pub(super) fn program(words: &mut Words) -> Result<Vec<Line>, CommandError> {
     let token = words.plain("a program such as \"poll; process 20ms; commit\"")?;
     let lines: Vec<&str> = token.text.split(';').collect();
     Line::parse_program(&lines).map_err(|error| CommandError::new(token.column, error.to_string()))

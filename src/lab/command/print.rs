@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::consumers;
 use super::groups;
+use super::share;
 use super::tokens::quote;
 use crate::client::consumer::ConsumerSpec;
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
@@ -42,6 +43,7 @@ pub fn print(command: &Command) -> String {
         Command::Pause(name) => format!("pause {}", client(name)),
         Command::Resume(name) => format!("resume {}", client(name)),
         Command::AddConsumer(spec) => add_consumer(spec),
+        Command::AddShareConsumer(spec) => share::print(spec),
         Command::Close(name) => format!("close {}", client(name)),
         Command::CloseWith { client, options } => consumers::print_close(client, options),
         Command::Ask { client, ask } => consumers::print(client, ask),
@@ -83,6 +85,12 @@ pub fn print(command: &Command) -> String {
         }
         Command::SetBrokerConfig { broker, key, value: None } => {
             format!("unset {} {}", owner(*broker), quote(key))
+        }
+        Command::SetGroupConfig { group, key, value: Some(value) } => {
+            format!("set group {} {}={}", quote(group.as_str()), quote(key), quote(value))
+        }
+        Command::SetGroupConfig { group, key, value: None } => {
+            format!("unset group {} {}", quote(group.as_str()), quote(key))
         }
         Command::Describe(Resource::Topic(topic)) => format!("describe topic {}", quote(topic.as_str())),
         Command::DescribeQuorum => "describe quorum".to_owned(),
@@ -129,11 +137,11 @@ fn partition(tp: &TopicPartition) -> String {
     quote(&tp.to_string())
 }
 
-fn client(name: &ClientName) -> String {
+pub(super) fn client(name: &ClientName) -> String {
     quote(name.as_str())
 }
 
-fn configs(config: &BTreeMap<String, String>) -> String {
+pub(super) fn configs(config: &BTreeMap<String, String>) -> String {
     config.iter().map(|(key, value)| format!(" {}={}", quote(key), quote(value))).collect()
 }
 

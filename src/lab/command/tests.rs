@@ -192,7 +192,7 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
         "set clock of broker 1 ahead by 5us",
         "column 32: expected whole milliseconds, which is what a clock shows",
     );
-    check_refused("add", "column 4: expected broker, producer, consumer, partitions");
+    check_refused("add", "column 4: expected broker, producer, consumer, share, partitions");
     check_refused(
         "elect preferred leader orders",
         "column 24: expected a partition such as orders-0, not \"orders\"",
@@ -200,7 +200,7 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
     check_refused("reassign orders-0 to 3,x", "column 22: expected brokers such as 3,1,2, not \"3,x\"");
     check_refused(
         "add consumr x to billing",
-        "column 5: expected one of broker, producer, consumer, partitions, not \"consumr\" (did you mean consumer?)",
+        "column 5: expected one of broker, producer, consumer, share, partitions, not \"consumr\" (did you mean consumer?)",
     );
     check_refused("add consumer x billing", "column 16: expected to");
     check_refused(
@@ -219,8 +219,10 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
     );
     check_refused(
         "add consumer x to g topics orders program \"poll; nap\"",
-        "column 43: line 2: \" nap\" is none of: poll, poll 250ms, process 20ms, commit, commit async",
+        "column 43: line 2: \" nap\" is none of: poll, poll 250ms, process 20ms, commit, commit async; a \
+         share consumer also has accept, release 10%, reject offset 3, renew",
     );
+    check_refused("add share x to billing", "column 11: expected consumer");
     check_refused(
         "create topic x partitions many replication-factor 1",
         "column 27: expected a number of partitions, not \"many\"",
@@ -232,7 +234,7 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
     );
     check_refused(
         "set clustr min.insync.replicas=2",
-        "column 5: expected one of topic, broker, cluster, not \"clustr\" (did you mean cluster?)",
+        "column 5: expected one of topic, broker, group, cluster, not \"clustr\" (did you mean cluster?)",
     );
     check_refused(
         "set broker min.insync.replicas=2",
@@ -241,9 +243,6 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
     check_refused("describe", "column 9: expected topic, broker, cluster, group, quorum, configs, offsets");
     check_refused("describe group", "column 15: expected the name of a group");
     check_refused("describe configs of billing", "column 21: expected group");
-    let groups =
-        "the configs of groups are for the consumer, share and streams protocols, which are not modelled";
-    check_refused("set group billing consumer.session.timeout.ms=50000", &format!("column 5: {groups}"));
 }
 
 #[test]
@@ -260,6 +259,7 @@ fn what_kafka_has_an_error_for_is_read_and_left_to_kafka() {
 
 fn clients() -> Clients {
     Clients {
+        share_consumers: Vec::new(),
         topics: vec!["orders".into(), "payments".into()],
         producers: vec![producer("checkout-api", "orders")],
         consumers: vec![consumer("consumer-a", "billing")],
@@ -290,6 +290,12 @@ fn a_client_that_leaves_something_open_is_as_the_others() {
         panic!("another command")
     };
     assert!(!spec.config.contains_key("group.instance.id"), "two of them would fence each other (R-GRP-24)");
+    check_completed(
+        "add share consumer s1 to payments topics orders",
+        "add share consumer s1 to payments topics orders program \"poll; process 20ms\"",
+    );
+    let reason = "share group billing has no member to be like; say its topics";
+    check_completed("add share consumer s2 to billing", reason);
     check_completed("add consumer x to audit", "group audit has no member to be like; say its topics");
     check_completed(
         "add consumer x to audit topics orders",
@@ -346,6 +352,10 @@ mod properties {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::client::saying::{self, Saying};
+    use crate::client::share_consumer::ShareConsumerSpec;
+    use crate::kafka::share::AcknowledgeType;
+    use crate::kafka::types::Offset;
     use crate::kafka::types::{ControllerId, GroupId};
 
     /// A name with nothing in it that a command cannot hold.
@@ -391,7 +401,33 @@ mod properties {
             (0..4_000_000i64).prop_map(|us_per_record| Line::Process { us_per_record }),
             Just(Line::Commit),
             Just(Line::CommitAsync),
+            saying().prop_map(Line::Acknowledge),
         ]
+    }
+
+    fn saying() -> impl Strategy<Value = Saying> {
+        let kind = prop_oneof![
+            Just(AcknowledgeType::Accept),
+            Just(AcknowledgeType::Release),
+            Just(AcknowledgeType::Reject),
+            Just(AcknowledgeType::Renew),
+        ];
+        let of = prop_oneof![
+            Just(saying::Choice::All),
+            (1..=100u8).prop_map(saying::Choice::Percent),
+            (0..=i64::MAX).prop_map(|offset| saying::Choice::Offset(Offset(offset))),
+        ];
+        (kind, of).prop_map(|(kind, of)| Saying { kind, of })
+    }
+
+    fn share_consumers() -> impl Strategy<Value = ShareConsumerSpec> {
+        (name(), name(), vec(topic(), 1..4), vec(line(), 1..4), configs()).prop_map(
+            |(name, group, topics, program, config)| {
+                let (name, group) = (ClientName::new(&name), GroupId::new(&group));
+                let program = program.into_iter().chain([Line::Poll { timeout_ms: 100 }]).collect();
+                ShareConsumerSpec { name, group, topics, program, config }
+            },
+        )
     }
 
     fn consumers() -> impl Strategy<Value = ConsumerSpec> {
@@ -480,6 +516,7 @@ mod properties {
         let clients = prop_oneof![
             producers().prop_map(Command::AddProducer),
             consumers().prop_map(Command::AddConsumer),
+            share_consumers().prop_map(Command::AddShareConsumer),
             client().prop_map(Command::Pause),
             client().prop_map(Command::Resume),
             client().prop_map(Command::Close),
@@ -502,6 +539,9 @@ mod properties {
                     Command::SetBrokerConfig { broker, key, value }
                 }
             ),
+            (name(), name(), option::of("[^\\p{Cc}]{0,12}")).prop_map(|(group, key, value)| {
+                Command::SetGroupConfig { group: GroupId::new(&group), key, value }
+            }),
             topic().prop_map(|topic| Command::Describe(Resource::Topic(topic))),
             Just(Command::DescribeQuorum),
             name().prop_map(|group| Command::Describe(Resource::Group(GroupId::new(&group)))),

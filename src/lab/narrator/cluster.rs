@@ -289,6 +289,13 @@ pub(super) fn tell(processes: &Processes, time: Time, event: &Event) -> Option<S
             };
             Sentence::new(time, Tone::Info, subject, title).detail(detail).rules(&["R-LOG-53"])
         }
+        Event::GroupConfigChanged { group, key, value } => {
+            let (title, detail) = match value {
+                Some(value) => (format!("group {group}: {key} set to {value}"), "It holds for this group alone."),
+                None => (format!("group {group}: {key} removed"), "Kafka's default counts again."),
+            };
+            Sentence::new(time, Tone::Info, Subject::Group(group.clone()), title).detail(detail)
+        }
         _ => return None,
     };
     Some(sentence)

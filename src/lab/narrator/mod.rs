@@ -12,6 +12,7 @@ mod group;
 mod group_admin;
 mod moment;
 mod partition;
+mod share;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -93,6 +94,7 @@ pub struct Narrator {
     partitions: partition::Partitions,
     groups: group::Groups,
     clients: client::Clients,
+    shares: share::Shares,
     /// Events of the moment `gathered_at` that are told together.
     gathered: Vec<Event>,
     gathered_at: Time,
@@ -146,6 +148,7 @@ impl Narrator {
             | Event::TopicDeleted { .. }
             | Event::ConfigChanged { .. }
             | Event::BrokerConfigChanged { .. }
+            | Event::GroupConfigChanged { .. }
             | Event::ConfigsDescribed { .. }
             | Event::QuorumDescribed { .. } => cluster::tell(&self.processes, time, event),
 
@@ -198,6 +201,8 @@ impl Narrator {
             | Event::TruncationDetected { .. }
             | Event::ReadReplicaChosen { .. }
             | Event::ClientFailed { .. } => self.clients.tell(&self.processes, time, event),
+
+            Event::Share(event) => self.shares.tell(time, event),
 
             // What the command did is told; the controller's decisions are told, not each broker's obedience.
             Event::CommandGiven { .. }

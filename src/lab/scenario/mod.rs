@@ -14,13 +14,15 @@
 //! rack = "a"
 //! ```
 //!
-//! and likewise `[[topic]]`, `[[producer]]`, `[[consumer]]` and `[[at]]`, whose `do` is a command.
+//! and likewise `[[topic]]`, `[[producer]]`, `[[consumer]]`, `[[share-consumer]]` and `[[at]]`, whose `do` is a
+//! command.
 //!
 //! **Invariant:** a text is read whole or refused with a place and a reason; nothing in it is passed over.
 
 mod parts;
 mod reader;
 mod settings;
+mod share;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +38,7 @@ pub use settings::{Scope, Setting, classroom_settings};
 use super::command::{Clients, parse};
 use crate::client::consumer::ConsumerSpec;
 use crate::client::producer::workload::ProducerSpec;
+use crate::client::share_consumer::ShareConsumerSpec;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ControllerId, Topic};
 use crate::sim::Command;
@@ -80,6 +83,7 @@ pub struct Scenario {
     pub topics: Vec<TopicSpec>,
     pub producers: Vec<(Time, ProducerSpec)>,
     pub consumers: Vec<(Time, ConsumerSpec)>,
+    pub share_consumers: Vec<(Time, ShareConsumerSpec)>,
     /// Timed commands in the order of their times.
     pub at: Vec<(Time, Command)>,
 }
@@ -109,11 +113,13 @@ impl Scenario {
         }
     }
 
-    /// The commands that add the clients, producers first, each with the earliest moment of its start.
+    /// The commands that add the clients, producers first and share consumers last, each with the earliest moment of its start.
     pub fn clients(&self) -> Vec<(Time, Command)> {
         let producers = self.producers.iter().map(|(at, spec)| (*at, Command::AddProducer(spec.clone())));
         let consumers = self.consumers.iter().map(|(at, spec)| (*at, Command::AddConsumer(spec.clone())));
-        producers.chain(consumers).collect()
+        let shared = self.share_consumers.iter();
+        let shared = shared.map(|(at, spec)| (*at, Command::AddShareConsumer(spec.clone())));
+        producers.chain(consumers).chain(shared).collect()
     }
 }
 
@@ -144,6 +150,7 @@ fn read(root: Section) -> Read<Scenario> {
         "topic",
         "producer",
         "consumer",
+        "share-consumer",
         "at",
     ])?;
     let seed = root.field("seed").map(|seed| seed.integer(0..=i64::MAX)).transpose()?;
@@ -152,11 +159,15 @@ fn read(root: Section) -> Read<Scenario> {
     let topics = parts::topics(root, brokers.len())?;
     let producers = parts::producers(root)?;
     let consumers = parts::consumers(root)?;
-    parts::check_names(root, &producers, &consumers)?;
+    let share_consumers = share::share_consumers(root)?;
+    let names = producers.iter().map(|(_, spec)| &spec.name);
+    let names = names.chain(consumers.iter().map(|(_, spec)| &spec.name));
+    parts::check_names(root, names.chain(share_consumers.iter().map(|(_, spec)| &spec.name)))?;
     let mut clients = Clients::default();
     topics.iter().for_each(|topic| clients.note(&topic.create()));
     clients.producers.extend(producers.iter().map(|(_, spec)| spec.clone()));
     clients.consumers.extend(consumers.iter().map(|(_, spec)| spec.clone()));
+    clients.share_consumers.extend(share_consumers.iter().map(|(_, spec)| spec.clone()));
     let at = timed_commands(root, &mut clients)?;
     parts::check_topics(root, &clients.topics)?;
     Ok(Scenario {
@@ -170,6 +181,7 @@ fn read(root: Section) -> Read<Scenario> {
         topics,
         producers,
         consumers,
+        share_consumers,
         at,
     })
 }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::reader::{Configs, Field, Read, Section};
 use super::{FIRST_CONTROLLER, TopicSpec, limits, time};
 use crate::client::config::producer::ProducerConfig;
-use crate::client::config::{COMMON_KEYS, producer::PRODUCER_KEYS};
+use crate::client::config::{COMMON_KEYS, Key, producer::PRODUCER_KEYS};
+use crate::client::consumer::config::{FETCH_KEYS, KEYS as CONSUMER_KEYS};
 use crate::client::consumer::{Choice, ConsumerConfig, ConsumerSpec, Line};
 use crate::client::pattern::{PatternError, TopicPattern};
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
@@ -105,7 +106,7 @@ pub(super) fn features(root: Section) -> Read<BTreeMap<String, String>> {
     Ok(configs.values)
 }
 
-fn invalid_config<'a>(
+pub(super) fn invalid_config<'a>(
     configs: &Configs,
     key: &str,
     message: &str,
@@ -174,12 +175,12 @@ fn topic(section: Section, brokers: usize) -> Read<TopicSpec> {
     Ok(TopicSpec { name, partitions, replication_factor, config })
 }
 
-fn configs(section: Section) -> Read<Option<Configs>> {
+pub(super) fn configs(section: Section) -> Read<Option<Configs>> {
     section.section("config", "config")?.map(|configs| configs.configs()).transpose()
 }
 
 /// R-LOG-52.
-fn topic_name(field: Field) -> Read<Topic> {
+pub(super) fn topic_name(field: Field) -> Read<Topic> {
     let name = field.text()?;
     match topic_name::check(name) {
         Ok(()) => Ok(Topic::new(name)),
@@ -191,7 +192,7 @@ fn topic_name(field: Field) -> Read<Topic> {
 }
 
 /// A name of a sensible length.
-fn name<'a>(field: Field<'a>) -> Read<&'a str> {
+pub(super) fn name<'a>(field: Field<'a>) -> Read<&'a str> {
     let name = field.text()?;
     if name.trim().is_empty() {
         return Err(field.error(format!("{} is not empty", field.key)));
@@ -233,6 +234,11 @@ fn producer(section: Section) -> Read<(Time, ProducerSpec)> {
     Ok((time(section.field("start-at"), limits::TIME_US)?, spec))
 }
 
+/// The configs that a consumer has.
+pub(super) fn consumer_keys() -> impl Iterator<Item = &'static Key> {
+    CONSUMER_KEYS.iter().chain(FETCH_KEYS).chain(COMMON_KEYS)
+}
+
 pub(super) fn consumers(root: Section) -> Read<Vec<(Time, ConsumerSpec)>> {
     root.sections("consumer", "[[consumer]]")?.into_iter().map(consumer).collect()
 }
@@ -252,7 +258,7 @@ fn consumer(section: Section) -> Read<(Time, ConsumerSpec)> {
     let config = configs(section)?;
     if let Some(configs) = &config {
         ConsumerConfig::read(&configs.values).map_err(|error| {
-            let known = crate::client::consumer::config::KEYS.iter().chain(COMMON_KEYS).map(|key| key.name);
+            let known = consumer_keys().map(|key| key.name);
             invalid_config(configs, &error.key, &error.to_string(), known)
         })?;
     }
@@ -307,23 +313,17 @@ fn choice(section: Section) -> Read<Choice> {
     }
 }
 
-fn program(field: Field) -> Read<Vec<Line>> {
+pub(super) fn program(field: Field) -> Read<Vec<Line>> {
     let lines = field.texts()?.iter().map(Field::text).collect::<Read<Vec<&str>>>()?;
     Line::parse_program(&lines).map_err(|error| field.error(error.to_string()))
 }
 
 /// No two clients have one name, and there are not too many of them.
-pub(super) fn check_names(
-    root: Section,
-    producers: &[(Time, ProducerSpec)],
-    consumers: &[(Time, ConsumerSpec)],
-) -> Read<()> {
+pub(super) fn check_names<'a>(root: Section, names: impl Iterator<Item = &'a ClientName>) -> Read<()> {
     let sections = clients(root)?;
     if let Some(one_too_many) = sections.get(limits::CLIENTS) {
         return Err(one_too_many.error(format!("there are at most {} clients", limits::CLIENTS)));
     }
-    let names =
-        producers.iter().map(|(_, spec)| &spec.name).chain(consumers.iter().map(|(_, spec)| &spec.name));
     let mut seen = BTreeSet::new();
     for (section, name) in sections.iter().zip(names) {
         if name.as_str() == ADMIN {
@@ -336,9 +336,11 @@ pub(super) fn check_names(
     Ok(())
 }
 
-/// The sections of all clients, producers first.
+/// The sections of all clients, producers first and share consumers last.
 fn clients(root: Section) -> Read<Vec<Section>> {
-    Ok([root.sections("producer", "[[producer]]")?, root.sections("consumer", "[[consumer]]")?].concat())
+    let producers = root.sections("producer", "[[producer]]")?;
+    let consumers = root.sections("consumer", "[[consumer]]")?;
+    Ok([producers, consumers, root.sections("share-consumer", "[[share-consumer]]")?].concat())
 }
 
 /// Clients use topics that there are, or that a timed command creates.

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Scenario;
-use crate::client::config::{COMMON_KEYS, producer::PRODUCER_KEYS};
-use crate::client::consumer::config::KEYS as CONSUMER_KEYS;
+use super::parts::consumer_keys;
+use super::share;
+use crate::client::config::{COMMON_KEYS, Key, producer::PRODUCER_KEYS};
 use crate::kafka::config::{FEATURE_KEYS, TOPIC_KEYS, broker_keys};
 use crate::kafka::types::{ClientName, Topic};
 
@@ -58,12 +59,19 @@ pub fn classroom_settings(scenario: &Scenario) -> Vec<Setting> {
         let default_of = |name: &str| TOPIC_KEYS.iter().find(|key| key.name == name).map(|key| key.default);
         settings.extend(departures(Scope::Topic(topic.name.clone()), &topic.config, default_of));
     }
-    let producers = scenario.producers.iter().map(|(_, spec)| (&spec.name, &spec.config, PRODUCER_KEYS));
-    let consumers = scenario.consumers.iter().map(|(_, spec)| (&spec.name, &spec.config, CONSUMER_KEYS));
-    for (name, config, keys) in producers.chain(consumers) {
-        let default_of =
-            |name: &str| keys.iter().chain(COMMON_KEYS).find(|key| key.name == name).map(|key| key.default);
-        settings.extend(departures(Scope::Client(name.clone()), config, default_of));
+    let client = |name: &ClientName, config, keys: &mut dyn Iterator<Item = &'static Key>| {
+        let keys: Vec<&Key> = keys.collect();
+        let default_of = |name: &str| keys.iter().find(|key| key.name == name).map(|key| key.default);
+        departures(Scope::Client(name.clone()), config, default_of)
+    };
+    for (_, spec) in &scenario.producers {
+        settings.extend(client(&spec.name, &spec.config, &mut PRODUCER_KEYS.iter().chain(COMMON_KEYS)));
+    }
+    for (_, spec) in &scenario.consumers {
+        settings.extend(client(&spec.name, &spec.config, &mut consumer_keys()));
+    }
+    for (_, spec) in &scenario.share_consumers {
+        settings.extend(client(&spec.name, &spec.config, &mut share::keys()));
     }
     settings
 }

@@ -169,7 +169,7 @@ fn an_unknown_key_is_refused_with_the_one_that_may_be_meant() {
     check(
         1,
         "format = 1\nsede = 3",
-        "line 2, column 1: the file has no \"sede\" (did you mean seed?); it has format, seed, start, network, broker-defaults, features, controllers, controller, broker, topic, producer, consumer, at",
+        "line 2, column 1: the file has no \"sede\" (did you mean seed?); it has format, seed, start, network, broker-defaults, features, controllers, controller, broker, topic, producer, consumer, share-consumer, at",
     );
     check(
         1,
@@ -199,6 +199,40 @@ fn a_value_of_another_kind_is_refused() {
         "line 2, column 6: at is tables, each with the head [[at]], not a whole number",
     );
     check(1, "format = 1\nnetwork = \"fast\"", "line 2, column 11: expected a table network, not a text");
+}
+
+#[test]
+fn share_consumers_are_checked_as_kafka_checks_them() {
+    let shared = |more: &str| {
+        format!("[[share-consumer]]\nname = \"s1\"\ngroup = \"payments\"\ntopics = [\"orders\"]\n{more}")
+    };
+    let added = |more: &str| {
+        let scenario = Scenario::parse(&format!("{RIGHT}{}", shared(more))).expect("it is right");
+        commands(&scenario).lines().last().unwrap_or_default().to_owned()
+    };
+    let implicit =
+        "00:00.000  add share consumer s1 to payments topics orders program \"poll; process 20ms\"";
+    assert_eq!(added(""), implicit);
+    let explicit = "config = { \"share.acknowledgement.mode\" = \"explicit\" }\n";
+    assert_eq!(
+        added(&format!("program = [\"poll\", \"release 10%\", \"accept\"]\n{explicit}")),
+        "00:00.000  add share consumer s1 to payments topics orders program \"poll; release 10%; accept\" \
+         share.acknowledgement.mode=explicit"
+    );
+    check_added(
+        &shared("program = [\"poll\", \"accept\"]"),
+        "line 21, column 11: accept: IllegalStateException: Implicit acknowledgement of delivery is being used.",
+    );
+    check_added(
+        &shared(&format!("program = [\"poll\", \"release 10%\"]\n{explicit}")),
+        "line 21, column 11: All records must be acknowledged in explicit acknowledgement mode: the program needs a \
+         line accept, release, reject or renew for the rest of them",
+    );
+    check_added(
+        &shared("config = { \"session.timeout.ms\" = \"9000\" }"),
+        "line 21, column 12: INVALID_CONFIG: Invalid value 9000 for configuration session.timeout.ms: \
+         session.timeout.ms cannot be set when using a share group.",
+    );
 }
 
 #[test]
@@ -320,7 +354,7 @@ fn rates_keys_and_programs_are_checked() {
     check(
         15,
         "group = \"billing\"\nprogram = [\"poll\", \"sleep\"]",
-        "line 16, column 11: line 2: \"sleep\" is none of: poll, poll 250ms, process 20ms, commit, commit async",
+        "line 16, column 11: line 2: \"sleep\" is none of: poll, poll 250ms, process 20ms, commit, commit async; a share consumer also has accept, release 10%, reject offset 3, renew",
     );
     check(15, "group = \"\"", "line 15, column 9: group is not empty");
     check(15, "group = \"a\\u0000\"", "line 15, column 9: group has a control character, U+0000");

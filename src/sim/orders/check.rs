@@ -47,6 +47,10 @@ impl World {
                 self.check_new_client(&spec.name)?;
                 spec.check().map(|_| ()).map_err(|error| refuse_with(ErrorCode::InvalidConfig, error))
             }
+            Command::AddShareConsumer(spec) => {
+                self.check_new_client(&spec.name)?;
+                spec.check().map(|_| ()).map_err(|error| refuse_with(ErrorCode::InvalidConfig, error))
+            }
             Command::Pause(name) | Command::Resume(name) => self.check_producer(name),
             Command::Close(name) => self.check_running(&Target::Client(name.clone())),
             Command::CloseWith { client, .. } => self.check_consumer(client).map(|_| ()),
@@ -60,6 +64,10 @@ impl World {
                 broker.map_or(Ok(()), |broker| self.find(&Target::Broker(broker)).map(|_| ()))?;
                 check_broker_config(*broker, key, value.is_some())
             }
+            Command::SetGroupConfig { key, .. } if key.starts_with("streams.") => {
+                Err(refuse(format!("{key} is a config of Kafka that has no effect here yet")))
+            }
+            Command::SetGroupConfig { .. } => Ok(()),
             Command::Describe(Resource::Broker(Some(broker))) => {
                 self.find(&Target::Broker(*broker)).map(|_| ())
             }

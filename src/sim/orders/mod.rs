@@ -13,6 +13,7 @@ use super::world::{ADMIN, Entry, World};
 use crate::client::admin::Operation;
 use crate::client::consumer::{CloseOptions, Consumer};
 use crate::client::producer::Producer;
+use crate::client::share_consumer::ShareConsumer;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::{Act, Event};
 use crate::kafka::protocol::ErrorCode;
@@ -89,6 +90,11 @@ impl World {
                 let consumer = Consumer::new(spec, &self.bootstrap(), random).expect("checked");
                 self.start_client(name, Machine::Consumer(Box::new(consumer)));
             }
+            Command::AddShareConsumer(spec) => {
+                let (name, random) = (spec.name.clone(), self.client_stream());
+                let consumer = ShareConsumer::new(spec, &self.bootstrap(), random).expect("checked");
+                self.start_client(name, Machine::ShareConsumer(Box::new(consumer)));
+            }
             Command::Pause(name) => self.tell_client(&name, |machine, now, fx| {
                 if let Machine::Producer(producer) = machine {
                     part(fx, |fx| producer.pause(now, fx));
@@ -104,6 +110,7 @@ impl World {
                 Machine::Consumer(consumer) => {
                     part(fx, |fx| consumer.close(now, CloseOptions::default(), fx));
                 }
+                Machine::ShareConsumer(consumer) => part(fx, |fx| consumer.close(now, fx)),
                 _ => {}
             }),
             Command::CloseWith { client, options } => self.tell_client(&client, |machine, now, fx| {
@@ -130,6 +137,9 @@ impl World {
             }
             Command::SetBrokerConfig { broker, key, value } => {
                 self.administrate(text, Operation::AlterBrokerConfig { broker, key, value });
+            }
+            Command::SetGroupConfig { group, key, value } => {
+                self.administrate(text, Operation::AlterGroupConfig { group, key, value });
             }
             Command::Describe(resource) => self.administrate(text, Operation::DescribeConfigs(resource)),
             Command::DescribeQuorum => self.administrate(text, Operation::DescribeQuorum),

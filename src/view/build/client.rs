@@ -255,6 +255,7 @@ fn code(line: Line) -> String {
         Line::Process { us_per_record } => format!("for each: process, {us_per_record} us"),
         Line::Commit => "commitSync()".to_owned(),
         Line::CommitAsync => "commitAsync()".to_owned(),
+        Line::Acknowledge(saying) => format!("for each: {saying}"),
     }
 }
 

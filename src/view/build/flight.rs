@@ -50,7 +50,14 @@ pub fn of_response(response: &Response, topics: TopicNames<'_>) -> Cargo {
             });
             carrying(Cargo::plain(FlightKind::Background, ApiKey::Fetch), parts, topics)
         }
-        Response::Produce(_) | Response::OffsetCommit(_) => {
+        Response::ShareFetch(fetch) => {
+            let parts = fetch.responses.iter().flat_map(|topic| {
+                let id = TopicId(topic.topic_id);
+                topic.partitions.iter().map(move |part| (id, part.partition_index, Some(&part.records)))
+            });
+            carrying(Cargo::plain(FlightKind::Background, ApiKey::ShareFetch), parts, topics)
+        }
+        Response::Produce(_) | Response::OffsetCommit(_) | Response::ShareAcknowledge(_) => {
             Cargo::plain(FlightKind::Confirmation, response.api())
         }
         other => Cargo::plain(kind(other.api()), other.api()),

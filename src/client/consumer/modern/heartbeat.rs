@@ -3,19 +3,19 @@
 //!
 //! **Invariant:** one heartbeat is on its way at most, a goodbye aside.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use kafka_protocol::messages::consumer_group_heartbeat_request::TopicPartitions;
 use kafka_protocol::messages::consumer_group_heartbeat_response::Assignment;
 use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
 
-use super::{LocalAssignment, Member, Phase};
 use crate::client::consumer::closing::GroupMembership;
 use crate::client::consumer::membership::{Identity, JoinPrepare, MemberState};
 use crate::client::consumer::reason::LeaveReason;
 use crate::client::consumer::requests::Call;
 use crate::client::consumer::{Consumer, ConsumerTimer};
+use crate::client::member::{Assigned, LocalAssignment, Member, Phase};
 use crate::kafka::effects::Effects;
 use crate::kafka::event::{Event, RevokeReason};
 use crate::kafka::protocol::ErrorCode;
@@ -242,7 +242,7 @@ fn owned_to_wire(owned: Option<&LocalAssignment>) -> Vec<TopicPartitions> {
     topics.map(topic).collect()
 }
 
-fn partitions_of(assignment: &Assignment) -> BTreeMap<TopicId, BTreeSet<i32>> {
+fn partitions_of(assignment: &Assignment) -> Assigned {
     let topics = assignment.topic_partitions.iter();
     topics.map(|topic| (TopicId(topic.topic_id), topic.partitions.iter().copied().collect())).collect()
 }

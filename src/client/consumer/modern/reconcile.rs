@@ -3,16 +3,16 @@
 //! **Invariant:** what is taken from the member is not read while its positions are committed, nothing that stays is
 //! touched, and the coordinator hears of the end at once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::{LocalAssignment, Phase};
 use crate::client::consumer::commits::CommitKind;
 use crate::client::consumer::membership::JoinPrepare;
 use crate::client::consumer::{Consumer, ConsumerTimer, Progress};
+use crate::client::member::{Assigned, LocalAssignment, Phase};
 use crate::kafka::effects::Effects;
 use crate::kafka::event::{Event, RevokeReason};
 use crate::kafka::time::Time;
-use crate::kafka::types::{TopicId, TopicPartition};
+use crate::kafka::types::TopicPartition;
 
 impl Consumer {
     /// The group's share of a poll(). Whatever it waits for, records are read meanwhile.
@@ -85,29 +85,12 @@ impl Consumer {
         };
     }
 
-    /// The target, without topics whose names are not known yet.
     fn resolve_target(&mut self) -> Option<LocalAssignment> {
-        let member = self.membership.modern.as_mut()?;
-        let mut resolved = member.target.clone()?;
-        for id in resolved.partitions.keys() {
-            if let Some(name) = self.metadata.topic_name(*id) {
-                member.names.insert(*id, name.clone());
-            }
-        }
-        let all = resolved.partitions.len();
-        resolved.partitions.retain(|id, _| member.names.contains_key(id));
-        if resolved.partitions.len() < all {
-            self.metadata.request_update();
-        }
-        Some(resolved)
+        self.membership.modern.as_mut()?.resolve_target(&mut self.metadata)
     }
 
-    fn named(&self, partitions: &BTreeMap<TopicId, BTreeSet<i32>>) -> BTreeSet<TopicPartition> {
-        let names = self.membership.modern.as_ref().map(|member| &member.names);
-        let topics = partitions.iter().filter_map(|(id, numbers)| Some((names?.get(id)?, numbers)));
-        topics
-            .flat_map(|(topic, numbers)| numbers.iter().map(|number| TopicPartition::new(topic, *number)))
-            .collect()
+    fn named(&self, partitions: &Assigned) -> BTreeSet<TopicPartition> {
+        self.membership.modern.as_ref().map(|member| member.named(partitions)).unwrap_or_default()
     }
 
     /// onPartitionsRevoked, the new assignment, onPartitionsAssigned.

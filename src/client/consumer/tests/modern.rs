@@ -4,7 +4,7 @@ use m::consumer_group_heartbeat_request::TopicPartitions as Owned;
 use m::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
 
 use super::*;
-use crate::client::consumer::modern::Phase;
+use crate::client::member::Phase;
 
 const MODERN: (&str, &str) = ("group.protocol", "consumer");
 /// Commits before partitions are given up, and at no other time.

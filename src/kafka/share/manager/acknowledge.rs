@@ -11,6 +11,7 @@ use super::super::range::OffsetRange;
 use super::super::sessions::{FINAL_EPOCH, TopicIdPartition};
 use super::super::state::AcknowledgeType;
 use super::answer::{Kind, Pending};
+use super::tell::changes;
 use super::{Ground, ManagerEffects, Persist, SharePartitionManager};
 use crate::kafka::effects::RequestId;
 use crate::kafka::protocol::ErrorCode;
@@ -108,6 +109,10 @@ impl SharePartitionManager {
         let partition = slot.partition.as_mut().ok_or(ErrorCode::InvalidRecordState)?;
         let settings = ground.settings(&key.group);
         let write = partition.acknowledge(member, said, &settings, ground.now);
+        if let Ok(write) = &write {
+            let changes = changes(said, write.as_ref(), partition);
+            fx.tell_acknowledged(key, slot, member, changes, ground);
+        }
         slot.arm(key, fx);
         match write {
             Ok(Some(write)) => {

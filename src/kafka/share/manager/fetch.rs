@@ -238,7 +238,7 @@ impl SharePartitionManager {
     ) -> Result<Fetched, LockClash> {
         let key = ShareKey { group: parked.group.clone(), topic_id: tip.0, partition: tip.1 };
         let Some(slot) = self.slots.get_mut(&key).map(Rc::make_mut) else { return Ok(Fetched::default()) };
-        let tp = slot.tp.clone();
+        let (tp, start) = (slot.tp.clone(), slot.start_offset());
         let Some(partition) = &mut slot.partition else { return Ok(Fetched::default()) };
         let read = match ground.read(&tp, offset, isolation, max_bytes, min_one_message) {
             Ok(read) => read,
@@ -246,6 +246,7 @@ impl SharePartitionManager {
                 // The log's start has passed it. The client tries again, and nothing is told of it.
                 let log_start = ground.led(&tp).map(|partition| partition.log.log_start_offset());
                 log_start.into_iter().for_each(|offset| partition.log_start_moved(offset));
+                fx.tell_start(&key, slot, start, ground);
                 return Ok(Fetched::default());
             }
             Err(error) => return Ok(Fetched { error: Some(error), ..Fetched::default() }),
@@ -261,7 +262,9 @@ impl SharePartitionManager {
         let batches = FetchedBatches { batches: &ranges, aborted: &read.aborted };
         let acquired = partition.acquire(&by, batches, &ground.settings(&parked.group), ground.now);
         slot.arm(&key, fx);
+        fx.tell_start(&key, slot, start, ground);
         let acquired = acquired?;
+        fx.tell_acquired(&key, slot, &parked.member, &acquired, ground);
         let (Some(first), Some(last)) = (acquired.first(), acquired.last()) else {
             return Ok(Fetched::default());
         };

@@ -14,9 +14,11 @@ use crate::kafka::protocol::ErrorCode;
 use crate::kafka::record::{AbortedProducers, Batch, split_batches};
 use crate::kafka::replication::{Partition, ReplicaManager};
 use crate::kafka::time::Time;
-use crate::kafka::types::{GroupId, LeaderEpoch, Offset, TopicPartition};
+use crate::kafka::types::{BrokerId, GroupId, LeaderEpoch, Offset, TopicPartition};
 
 pub struct Ground<'a> {
+    /// The broker itself.
+    pub broker: BrokerId,
     pub now: Time,
     pub image: &'a ClusterImage,
     pub replicas: &'a ReplicaManager,

@@ -10,6 +10,7 @@ mod ground;
 mod answer;
 mod acknowledge;
 mod fetch;
+mod tell;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -78,6 +79,11 @@ struct Slot {
 }
 
 impl Slot {
+    /// SPSO, once the state is read back.
+    fn start_offset(&self) -> Option<Offset> {
+        self.partition.as_ref().map(SharePartition::start_offset)
+    }
+
     /// Sees to it that the timer runs out when the next lock ends.
     fn arm(&mut self, key: &ShareKey, fx: &mut ManagerEffects) {
         let next = self.partition.as_ref().and_then(SharePartition::next_lock_end);
@@ -152,7 +158,10 @@ impl SharePartitionManager {
             partition.map_err(|_| ErrorCode::UnknownServerError)
         });
         match begun {
-            Ok(partition) => slot.partition = Some(partition),
+            Ok(partition) => {
+                fx.tell_begun(key, slot, &partition, ground);
+                slot.partition = Some(partition);
+            }
             Err(error) => {
                 let opened_by = slot.opened_by;
                 self.slots.remove(key);
@@ -175,9 +184,13 @@ impl SharePartitionManager {
     ) {
         let result = result.map_err(client_error);
         let slot = self.slots.get_mut(key).filter(|slot| slot.instance == instance);
-        let has_moved = slot
-            .and_then(|slot| Rc::make_mut(slot).partition.as_mut())
-            .is_some_and(|partition| partition.written(id, result.is_ok()));
+        let has_moved = slot.map(Rc::make_mut).is_some_and(|slot| {
+            let start = slot.start_offset();
+            let partition = slot.partition.as_mut();
+            let has_moved = partition.is_some_and(|partition| partition.written(id, result.is_ok()));
+            fx.tell_start(key, slot, start, ground);
+            has_moved
+        });
         if let Some(request) = self.writers.remove(&(key.clone(), instance, id)) {
             self.acknowledged(request, (key.topic_id, key.partition), result.err(), ground, fx);
         }
@@ -211,6 +224,7 @@ impl SharePartitionManager {
         let Some(partition) = &mut slot.partition else { return };
         let writes = partition.end_locks(ground.now, &settings);
         let has_ended = !writes.is_empty();
+        fx.tell_released(key, slot, None, &writes, ground);
         fx.persist.extend(writes.into_iter().map(|write| Persist::Write {
             key: key.clone(),
             instance,
@@ -267,6 +281,7 @@ impl SharePartitionManager {
             let instance = slot.instance;
             let write =
                 slot.partition.as_mut().and_then(|partition| partition.release_member(member, &settings));
+            fx.tell_released(&key, slot, Some(member), &write, ground);
             fx.persist.extend(write.map(|write| Persist::Write { key: key.clone(), instance, write }));
             self.wake(&key, ground, fx);
         }

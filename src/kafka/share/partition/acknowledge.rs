@@ -18,7 +18,7 @@ pub struct Acknowledgement {
 
 impl Acknowledgement {
     /// What is said of `offset`. An offset without a type is a request that nobody may send.
-    fn kind_of(&self, offset: Offset) -> Result<AcknowledgeType, ErrorCode> {
+    pub fn kind_of(&self, offset: Offset) -> Result<AcknowledgeType, ErrorCode> {
         let place = if self.types.len() == 1 { 0 } else { offset - self.range.first };
         let kind = usize::try_from(place).ok().and_then(|place| self.types.get(place));
         kind.copied().ok_or(ErrorCode::InvalidRequest)

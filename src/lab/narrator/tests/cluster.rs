@@ -220,6 +220,11 @@ fn configs_of_brokers_change_and_are_described() {
         key: "message.max.bytes".to_owned(),
         value: value.map(str::to_owned),
     };
+    let of_group = |value: Option<&str>| Event::GroupConfigChanged {
+        group: billing(),
+        key: "share.auto.offset.reset".to_owned(),
+        value: value.map(str::to_owned),
+    };
     let described = |resource, configs: &[(&str, &str)]| Event::ConfigsDescribed {
         resource,
         configs: configs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
@@ -231,6 +236,8 @@ fn configs_of_brokers_change_and_are_described() {
             (3, described(Resource::Topic(Topic::new("orders")), &[("a", "1"), ("b", "2")])),
             (4, described(Resource::Broker(Some(BrokerId(2))), &[("message.max.bytes", "5")])),
             (5, described(Resource::Broker(None), &[])),
+            (6, of_group(Some("earliest"))),
+            (7, of_group(None)),
         ],
         expect![[r#"
             00:00.001  broker 2: message.max.bytes set to 5 (R-LOG-53)
@@ -243,6 +250,10 @@ fn configs_of_brokers_change_and_are_described() {
                 Info: These were set while the cluster ran; everything else is as the brokers' files or Kafka's defaults have it.
             00:00.005  the cluster's default: no config of its own (R-LOG-53)
                 Info: These were set while the cluster ran; everything else is as the brokers' files or Kafka's defaults have it.
+            00:00.006  group billing: share.auto.offset.reset set to earliest
+                Info: It holds for this group alone.
+            00:00.007  group billing: share.auto.offset.reset removed
+                Info: Kafka's default counts again.
         "#]],
     );
 }

@@ -4,6 +4,7 @@ mod clients;
 mod cluster;
 mod groups;
 mod routine;
+mod shares;
 mod storage;
 mod topics;
 

@@ -1,6 +1,7 @@
 //! What is not told.
 
 use super::*;
+use crate::kafka::event::ShareEvent;
 
 /// Events that are never told alone, each with one of its kind.
 fn silent() -> Vec<Event> {
@@ -44,6 +45,12 @@ fn silent() -> Vec<Event> {
         join_sent(&client),
         Event::Polled { client: client.clone(), tp: tp(0), from: Offset(5), to: Offset(6), records: 1 },
         Event::Processed { client: client.clone(), tp: tp(0), offset: Offset(5) },
+        Event::Share(ShareEvent::Delivered {
+            client: client.clone(),
+            group: billing(),
+            tp: tp(0),
+            records: vec![(Offset(5), 1)],
+        }),
         Event::CommitConfirmed {
             client,
             offsets: vec![(tp(0), Offset(6))],
@@ -72,22 +79,25 @@ fn every_event_is_told_in_one_of_these_tests_or_is_routine() {
         source.lines().filter_map(name).collect()
     };
     let mut events = variants(include_str!("../../../kafka/event/mod.rs"), "pub enum Event {");
-    events.retain(|name| *name != "Group");
+    events.retain(|name| !["Group", "Share"].contains(name));
     let of_groups = variants(include_str!("../../../kafka/event/group.rs"), "pub enum GroupEvent {");
-    assert!(events.len() > 50 && of_groups.len() > 15, "{events:?} {of_groups:?}");
+    let of_shares = variants(include_str!("../../../kafka/event/share.rs"), "pub enum ShareEvent {");
+    assert!(events.len() > 50 && of_shares.len() > 8 && of_groups.len() > 15, "{events:?} {of_groups:?}");
     let told = concat!(
         include_str!("mod.rs"),
         include_str!("clients.rs"),
         include_str!("cluster.rs"),
         include_str!("groups.rs"),
+        include_str!("shares.rs"),
         include_str!("storage.rs"),
         include_str!("topics.rs")
     );
     let routine: Vec<String> = silent().iter().map(|event| format!("{event:?}")).collect();
-    for variant in events.iter().chain(&of_groups) {
+    for variant in events.iter().chain(&of_groups).chain(&of_shares) {
         let is_told = told.contains(&format!("Event::{variant} {{"));
-        let is_routine =
-            routine.iter().any(|text| text.trim_start_matches("Group(").split(' ').next() == Some(variant));
+        let is_routine = routine.iter().any(|text| {
+            text.trim_start_matches("Group(").trim_start_matches("Share(").split(' ').next() == Some(variant)
+        });
         assert!(is_told || is_routine, "{variant} is neither told here nor routine");
     }
 }

@@ -1,4 +1,5 @@
-//! The member as a state machine (the state of Kafka's `AbstractMembershipManager`).
+//! A member of a group whose coordinator plans, as a state machine (the state of Kafka's `AbstractMembershipManager`):
+//! consumers of the newer protocol and share consumers are such members.
 //!
 //! Kafka's FENCED, PREPARE_LEAVING and LEAVING are passed through at once here, as no listener of the application has to
 //! be awaited in them: a fenced member joins anew, and one that leaves has said so when it is [`Phase::Unsubscribed`] or
@@ -9,8 +10,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use crate::client::metadata::Metadata;
+use crate::kafka::random::Random;
+use crate::kafka::share::key::uuid_text;
 use crate::kafka::time::Time;
-use crate::kafka::types::{GroupEpoch, MemberId, Topic, TopicId};
+use crate::kafka::types::{GroupEpoch, MemberId, Topic, TopicId, TopicPartition};
+
+/// Partitions by the ids of their topics.
+pub type Assigned = BTreeMap<TopicId, BTreeSet<i32>>;
 
 /// Kafka's `MemberState`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,7 +42,7 @@ pub enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalAssignment {
     pub number: i32,
-    pub partitions: BTreeMap<TopicId, BTreeSet<i32>>,
+    pub partitions: Assigned,
 }
 
 /// When the next heartbeat is sent.
@@ -53,12 +60,12 @@ impl HeartbeatClock {
     const NEW: HeartbeatClock =
         HeartbeatClock { interval_ms: 0, due_at: Time::ZERO, in_flight: false, failures: 0 };
 
-    pub(super) fn sent(&mut self, now: Time) {
+    pub fn sent(&mut self, now: Time) {
         self.in_flight = true;
         self.due_at = now.plus_ms(self.interval_ms.into());
     }
 
-    pub(super) fn answered(&mut self, now: Time, interval_ms: i32) {
+    pub fn answered(&mut self, now: Time, interval_ms: i32) {
         self.in_flight = false;
         self.failures = 0;
         if self.interval_ms != interval_ms {
@@ -67,14 +74,14 @@ impl HeartbeatClock {
         }
     }
 
-    pub(super) fn failed(&mut self, now: Time, backoff_ms: i64) {
+    pub fn failed(&mut self, now: Time, backoff_ms: i64) {
         self.in_flight = false;
         self.failures += 1;
         self.due_at = now.plus_ms(backoff_ms);
     }
 
     /// The next one is due as soon as it can be sent.
-    pub(super) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         *self = HeartbeatClock { interval_ms: self.interval_ms, ..HeartbeatClock::NEW };
     }
 }
@@ -90,9 +97,9 @@ pub struct Member {
     /// What it is to own, as the coordinator said last.
     pub target: Option<LocalAssignment>,
     /// What is being taken over; a newer target waits until that is over.
-    pub(super) under_way: Option<LocalAssignment>,
+    pub under_way: Option<LocalAssignment>,
     /// Topics of assignments, whose names metadata may not tell any more.
-    pub(super) names: BTreeMap<TopicId, Topic>,
+    pub names: BTreeMap<TopicId, Topic>,
     pub clock: HeartbeatClock,
     /// `None`: the next heartbeat says everything (R-CG8-4).
     said: Option<Said>,
@@ -108,7 +115,7 @@ struct Said {
 
 /// What a heartbeat says beside who sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Contents {
+pub struct Contents {
     /// Rebalance timeout and assignor.
     pub settings: bool,
     pub topics: bool,
@@ -118,7 +125,7 @@ pub(super) struct Contents {
 }
 
 impl Member {
-    pub(in crate::client::consumer) fn new(id: MemberId) -> Member {
+    pub fn new(id: MemberId) -> Member {
         Member {
             id,
             epoch: GroupEpoch::JOINING,
@@ -138,19 +145,19 @@ impl Member {
     }
 
     /// Whether the next heartbeat waits neither for the interval nor for a back-off.
-    pub(super) fn is_pressed(&self) -> bool {
+    pub fn is_pressed(&self) -> bool {
         matches!(self.phase, Phase::Joining | Phase::Acknowledging)
     }
 
     /// From now on it is in no epoch and joins anew; nothing is owned any more.
-    pub(super) fn join(&mut self) {
+    pub fn join(&mut self) {
         self.forget_assignments();
         self.epoch = GroupEpoch::JOINING;
         self.phase = Phase::Joining;
     }
 
     /// It is out of the group, in `phase`.
-    pub(super) fn end(&mut self, phase: Phase) {
+    pub fn end(&mut self, phase: Phase) {
         self.forget_assignments();
         self.epoch = GroupEpoch::JOINING;
         self.phase = phase;
@@ -165,12 +172,12 @@ impl Member {
     }
 
     /// The last heartbeat failed or was refused: nobody knows what of it was heard.
-    pub(super) fn say_everything(&mut self) {
+    pub fn say_everything(&mut self) {
         self.said = None;
     }
 
     /// What the next heartbeat has to say, and that it is said now; `topics` are subscribed to and `regex`.
-    pub(super) fn say(&mut self, topics: &[Topic], regex: Option<&Rc<str>>) -> Contents {
+    pub fn say(&mut self, topics: &[Topic], regex: Option<&Rc<str>>) -> Contents {
         let joins = self.phase == Phase::Joining;
         let topics: BTreeSet<Topic> = topics.iter().cloned().collect();
         let said_regex = self.said.as_ref().and_then(|said| said.regex.as_ref());
@@ -190,7 +197,7 @@ impl Member {
     }
 
     /// A heartbeat was answered without error.
-    pub(super) fn hear(&mut self, epoch: GroupEpoch, assignment: Option<BTreeMap<TopicId, BTreeSet<i32>>>) {
+    pub fn hear(&mut self, epoch: GroupEpoch, assignment: Option<Assigned>) {
         // Else the answer is to an earlier heartbeat, and the member has left.
         if !self.sends_heartbeats() || epoch < GroupEpoch::JOINING {
             return;
@@ -209,14 +216,48 @@ impl Member {
     }
 
     /// It owns `taken` from now on.
-    pub(super) fn take(&mut self, taken: LocalAssignment) {
+    pub fn take(&mut self, taken: LocalAssignment) {
         self.names.retain(|id, _| taken.partitions.contains_key(id));
         self.current = Some(taken);
         self.phase = Phase::Acknowledging;
     }
 
+    /// The target, without topics whose names are not known yet; metadata are asked for those.
+    pub fn resolve_target(&mut self, metadata: &mut Metadata) -> Option<LocalAssignment> {
+        let mut resolved = self.target.clone()?;
+        for id in resolved.partitions.keys() {
+            if let Some(name) = metadata.topic_name(*id) {
+                self.names.insert(*id, name.clone());
+            }
+        }
+        let all = resolved.partitions.len();
+        resolved.partitions.retain(|id, _| self.names.contains_key(id));
+        if resolved.partitions.len() < all {
+            metadata.request_update();
+        }
+        Some(resolved)
+    }
+
+    /// With the names of their topics, as far as these are known.
+    pub fn named(&self, partitions: &Assigned) -> BTreeSet<TopicPartition> {
+        let topics = partitions.iter().filter_map(|(id, numbers)| Some((self.names.get(id)?, numbers)));
+        topics
+            .flat_map(|(topic, numbers)| numbers.iter().map(|number| TopicPartition::new(topic, *number)))
+            .collect()
+    }
+
     fn is_reconciled(&self) -> bool {
         self.current == self.target
+    }
+}
+
+/// `Uuid.randomUuid`: the id that a member gives itself.
+pub fn new_member_id(random: &mut Random) -> MemberId {
+    loop {
+        let text = uuid_text(random.uuid());
+        if !text.starts_with('-') {
+            return MemberId::new(&text);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
-//! The application that a consumer is embedded in: a few visible lines that its thread runs in a loop.
+//! The application that a consumer or share consumer is embedded in: a few visible lines that its thread runs in a loop.
 //!
-//! A line is a call of the consumer (`poll`, `commit`) or the application's own work (`process`). What Kafka does only
+//! A line is a call of the consumer (`poll`, `commit`, `accept`) or the application's own work (`process`). What Kafka does only
 //! inside poll(), and therefore not while the application works, follows from the line the thread is in (R-CONS-7).
 //!
 //! **Invariant:** a program polls, so that its loop takes time.
@@ -8,6 +8,7 @@
 use std::fmt;
 use std::rc::Rc;
 
+use super::saying::Saying;
 use crate::kafka::time::{Time, parse_us};
 use crate::kafka::types::{Offset, TopicPartition};
 
@@ -18,10 +19,12 @@ pub enum Line {
     Poll { timeout_ms: i64 },
     /// Works on each record of the last poll in turn.
     Process { us_per_record: i64 },
-    /// commitSync() of the current positions.
+    /// commitSync() of the current positions, or of a share consumer's acknowledgements.
     Commit,
     /// commitAsync() of the current positions.
     CommitAsync,
+    /// acknowledge() of records that the last poll returned; takes no time. Share consumers alone have it.
+    Acknowledge(Saying),
 }
 
 const DEFAULT_POLL_TIMEOUT_MS: i64 = 100;
@@ -29,7 +32,10 @@ const DEFAULT_POLL_TIMEOUT_MS: i64 = 100;
 /// A program that cannot be run; lines count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
-    #[error("line {line}: {text:?} is none of: poll, poll 250ms, process 20ms, commit, commit async")]
+    #[error(
+        "line {line}: {text:?} is none of: poll, poll 250ms, process 20ms, commit, commit async; \
+         a share consumer also has accept, release 10%, reject offset 3, renew"
+    )]
     UnknownLine { line: i32, text: String },
     #[error("line {line}: {text:?} is no duration such as 20ms, 500us or 2s")]
     Duration { line: i32, text: String },
@@ -37,6 +43,15 @@ pub enum ProgramError {
     PollTooShort { line: i32 },
     #[error("a program without poll would never read a record")]
     NoPoll,
+    #[error("{0}: only a share consumer acknowledges records one by one")]
+    NotShared(Line),
+    #[error("{0}: IllegalStateException: Implicit acknowledgement of delivery is being used.")]
+    Implicit(Line),
+    #[error(
+        "All records must be acknowledged in explicit acknowledgement mode: the program needs a line accept, release, \
+         reject or renew for the rest of them"
+    )]
+    NotAll,
 }
 
 impl Line {
@@ -62,6 +77,7 @@ impl Line {
             ["process", time] => Ok(Line::Process { us_per_record: duration_us(line, time)? }),
             ["commit"] => Ok(Line::Commit),
             ["commit", "async"] => Ok(Line::CommitAsync),
+            _ if let Some(saying) = Saying::parse(&words) => Ok(Line::Acknowledge(saying)),
             _ => Err(ProgramError::UnknownLine { line, text: text.to_owned() }),
         }
     }
@@ -78,6 +94,7 @@ impl fmt::Display for Line {
             Line::Process { us_per_record } => write!(f, "process {us_per_record}us"),
             Line::Commit => f.write_str("commit"),
             Line::CommitAsync => f.write_str("commit async"),
+            Line::Acknowledge(saying) => saying.fmt(f),
         }
     }
 }
@@ -91,6 +108,8 @@ fn duration_us(line: i32, text: &str) -> Result<i64, ProgramError> {
 pub struct Returned {
     pub tp: TopicPartition,
     pub offset: Offset,
+    /// How often it has been handed out, with this time; a share group counts that.
+    pub delivery_count: Option<i16>,
 }
 
 /// What the application's thread is doing.
@@ -131,7 +150,7 @@ pub struct Program {
     lines: Rc<[Line]>,
     /// Index of the current line.
     line: i32,
-    pub(super) activity: Activity,
+    pub(in crate::client) activity: Activity,
     /// What the last poll returned.
     batch: Rc<[Returned]>,
     /// How many of them the current process line is done with.
@@ -184,22 +203,22 @@ impl Program {
         }
     }
 
-    pub(super) fn take_batch(&mut self, batch: Vec<Returned>) {
+    pub(in crate::client) fn take_batch(&mut self, batch: Vec<Returned>) {
         self.batch = batch.into();
     }
 
-    pub(super) fn next_line(&mut self) {
+    pub(in crate::client) fn next_line(&mut self) {
         self.line = (self.line + 1) % self.lines.len() as i32;
     }
 
-    pub(super) fn start_processing(&mut self, now: Time, us_per_record: i64) {
+    pub(in crate::client) fn start_processing(&mut self, now: Time, us_per_record: i64) {
         self.processed = 0;
         self.activity = Activity::Processing { until: now.plus_us(us_per_record) };
     }
 
     /// The next record that is done by `now`; `None` when one is still in hand, or none is left
     /// ([`Self::is_batch_done`]).
-    pub(super) fn finish_record(&mut self, now: Time) -> Option<Returned> {
+    pub(in crate::client) fn finish_record(&mut self, now: Time) -> Option<Returned> {
         let Activity::Processing { until } = self.activity else { return None };
         let done = self.batch.get(self.processed as usize).filter(|_| until <= now)?.clone();
         self.processed += 1;
@@ -210,14 +229,16 @@ impl Program {
         Some(done)
     }
 
-    pub(super) fn is_batch_done(&self) -> bool {
+    pub(in crate::client) fn is_batch_done(&self) -> bool {
         self.processed as usize >= self.batch.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::saying::Choice;
     use super::*;
+    use crate::kafka::share::AcknowledgeType;
     use crate::kafka::types::Topic;
 
     fn check(text: &str, line: Line, printed: &str) {
@@ -236,6 +257,8 @@ mod tests {
         check("process 0ms", Line::Process { us_per_record: 0 }, "process 0ms");
         check("commit", Line::Commit, "commit");
         check("commit  async", Line::CommitAsync, "commit async");
+        let saying = Saying { kind: AcknowledgeType::Release, of: Choice::Percent(5) };
+        check("release  5%", Line::Acknowledge(saying), "release 5%");
     }
 
     fn check_refused(lines: &[&str], message: &str) {
@@ -244,7 +267,9 @@ mod tests {
 
     #[test]
     fn a_wrong_program_is_refused_with_the_line() {
-        let forms = "is none of: poll, poll 250ms, process 20ms, commit, commit async";
+        let forms = "is none of: poll, poll 250ms, process 20ms, commit, commit async; a share consumer also has \
+                     accept, \
+                     release 10%, reject offset 3, renew";
         check_refused(&["poll", "sleep 1s"], &format!("line 2: \"sleep 1s\" {forms}"));
         check_refused(&["poll", "process"], &format!("line 2: \"process\" {forms}"));
         check_refused(&["poll soon"], "line 1: \"soon\" is no duration such as 20ms, 500us or 2s");
@@ -262,8 +287,11 @@ mod tests {
     fn each_record_takes_its_time_in_turn() {
         let lines = Line::parse_program(&["process 20ms", "poll"]).unwrap();
         let mut program = Program::new(&lines);
-        let record =
-            |offset| Returned { tp: TopicPartition::new(&Topic::new("t"), 0), offset: Offset(offset) };
+        let record = |offset| Returned {
+            tp: TopicPartition::new(&Topic::new("t"), 0),
+            offset: Offset(offset),
+            delivery_count: None,
+        };
         program.take_batch(vec![record(7), record(8)]);
         program.start_processing(Time::from_ms(100), 20_000);
         assert_eq!(program.finish_record(Time::from_ms(119)), None);
@@ -280,7 +308,7 @@ mod tests {
         let lines = Line::parse_program(&["process 20ms", "poll"]).unwrap();
         let mut program = Program::new(&lines);
         let tp = TopicPartition::new(&Topic::new("t"), 0);
-        let record = |offset| Returned { tp: tp.clone(), offset: Offset(offset) };
+        let record = |offset| Returned { tp: tp.clone(), offset: Offset(offset), delivery_count: None };
         program.take_batch(vec![record(7), record(8)]);
         program.start_processing(Time::ZERO, 20_000);
         assert_eq!(program.finish_record(Time::from_ms(500)), Some(record(7)));

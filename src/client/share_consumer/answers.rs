@@ -1,0 +1,137 @@
+//! Whom an answer or its loss concerns, and when the two threads go on by themselves.
+
+use super::{Activity, Call, ShareConsumer};
+use crate::client::consumer::ConsumerTimer;
+use crate::client::requests::coordinator_peer;
+use crate::kafka::effects::{Effects, Input, Peer};
+use crate::kafka::event::Event;
+use crate::kafka::network_client::NetworkEvent;
+use crate::kafka::protocol::{ApiKey, ErrorCode, Response};
+use crate::kafka::time::Time;
+
+impl ShareConsumer {
+    pub(super) fn on_network_input(
+        &mut self,
+        now: Time,
+        input: &Input<ConsumerTimer>,
+        fx: &mut Effects<ConsumerTimer>,
+    ) {
+        let stood = matches!(input, Input::Disconnected(peer) if self.requests.network.is_connected(*peer));
+        let event = match input {
+            Input::Timer(ConsumerTimer::Network(timer)) => self.requests.on_timer(now, *timer, fx),
+            _ => self.requests.on_input(now, input, fx),
+        };
+        match event {
+            None | Some(NetworkEvent::Ready(_) | NetworkEvent::BackoffOver(_)) => {}
+            Some(NetworkEvent::Answered { context, response, .. }) => {
+                self.on_answer(now, context, &response, fx);
+            }
+            Some(NetworkEvent::Lost { peer, contexts, timed_out }) => {
+                self.on_connection_lost(now, peer, contexts, timed_out, stood, fx);
+            }
+        }
+    }
+
+    fn on_connection_lost(
+        &mut self,
+        now: Time,
+        peer: Peer,
+        calls: Vec<Call>,
+        timed_out: Option<ApiKey>,
+        stood: bool,
+        fx: &mut Effects<ConsumerTimer>,
+    ) {
+        let client = self.spec.name.clone();
+        if let Some(api) = timed_out {
+            fx.event(Event::RequestTimedOut { client, node: peer.node, api });
+        } else if stood {
+            fx.event(Event::ConnectionLost { client, node: peer.node, requests: calls.len() as i32 });
+        }
+        self.metadata.on_disconnect(now);
+        if self.coordinator.broker().map(coordinator_peer) == Some(peer) {
+            let error = match timed_out {
+                Some(_) => ErrorCode::RequestTimedOut,
+                None => ErrorCode::NetworkException,
+            };
+            self.mark_coordinator_unknown(now, error, fx);
+        }
+        for call in calls {
+            self.on_lost_call(now, call, fx);
+        }
+    }
+
+    /// A request that will not be answered; whether it was carried out is unknown.
+    pub(super) fn on_lost_call(&mut self, now: Time, call: Call, fx: &mut Effects<ConsumerTimer>) {
+        match call {
+            Call::Metadata => self.metadata.on_failure(now),
+            Call::FindCoordinator => self.coordinator_not_found(now),
+            Call::Heartbeat(super::Heartbeat::Regular) => self.heartbeat_failed(now),
+            Call::Heartbeat(kind) => self.on_goodbye(kind),
+            Call::Fetch { broker, said } => self.fetch_lost(broker, &said, fx),
+            call @ Call::Acknowledge { .. } => {
+                self.acknowledge_failed(now, call, ErrorCode::NetworkException, fx);
+            }
+        }
+    }
+
+    fn on_answer(&mut self, now: Time, call: Call, response: &Response, fx: &mut Effects<ConsumerTimer>) {
+        match (call, response) {
+            (Call::Metadata, Response::Metadata(answer)) => {
+                self.metadata.on_response(now, answer);
+                self.fail_for_an_invalid_topic(now, fx);
+            }
+            (Call::FindCoordinator, Response::FindCoordinator(answer)) => {
+                self.on_find_coordinator(now, answer, fx);
+            }
+            (Call::Heartbeat(kind), Response::ShareGroupHeartbeat(answer)) => {
+                self.on_heartbeat(now, kind, answer, fx);
+            }
+            (Call::Fetch { broker, said }, Response::ShareFetch(answer)) => {
+                self.on_fetch(broker, &said, answer, fx);
+            }
+            (Call::Acknowledge { broker, kind, said }, Response::ShareAcknowledge(answer)) => {
+                self.on_acknowledge(now, (broker, kind), &said, answer, fx);
+            }
+            (call, response) => panic!("{call:?} was answered with {}", response.api().name()),
+        }
+    }
+
+    /// A name that no topic can have makes poll() throw.
+    fn fail_for_an_invalid_topic(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        let errors = self.spec.topics.iter().filter_map(|topic| self.metadata.topic(topic)).map(|t| t.error);
+        if let Some(error) = errors.into_iter().find(|error| *error == ErrorCode::InvalidTopicException) {
+            self.fail(now, error, fx);
+        }
+    }
+
+    pub(super) fn arm_timers(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        let stopped = self.program.activity == Activity::Stopped;
+        let later = |due: Option<Time>| due.filter(|at| *at > now && !stopped);
+        let due = (later(self.application_due(now)), later(self.member_due()));
+        for (timer, armed, due) in [
+            (ConsumerTimer::Application, &mut self.armed.0, due.0),
+            (ConsumerTimer::Background, &mut self.armed.1, due.1),
+        ] {
+            match due {
+                Some(at) if *armed != due => fx.set_timer(timer, at),
+                None if armed.is_some() => fx.cancel_timer(timer),
+                _ => {}
+            }
+            *armed = due;
+        }
+    }
+
+    /// When the application's thread goes on, or something is tried again, if nothing arrives before.
+    fn application_due(&self, now: Time) -> Option<Time> {
+        let line = match self.program.activity {
+            Activity::Processing { until }
+            | Activity::Polling { until, .. }
+            | Activity::Closing { until, .. } => Some(until),
+            Activity::Stopped | Activity::Idle | Activity::Committing { .. } | Activity::CommittingAsync => {
+                None
+            }
+        };
+        let due = [self.metadata_due, line, self.exchange.next_try(now)];
+        due.into_iter().flatten().filter(|at| *at > now).min()
+    }
+}
