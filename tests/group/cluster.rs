@@ -7,7 +7,7 @@ use glassbroker::kafka::controller::image::ClusterImage;
 use glassbroker::kafka::effects::{Channel, Effect, RequestId};
 use glassbroker::kafka::event::Event;
 use glassbroker::kafka::group::{
-    At, ClassicGroup, GroupConfig, GroupCoordinator, GroupEffects, GroupTimer, LogRecord, StateAsk,
+    At, ClassicGroup, GroupConfig, GroupCoordinator, GroupEffects, GroupTimer, LogRecord, RecordOf, StateAsk,
 };
 use glassbroker::kafka::protocol::metadata_records::{MetadataRecord, PartitionRecord};
 use glassbroker::kafka::protocol::{ErrorCode, Request, Response, strict};
@@ -221,7 +221,12 @@ impl Cluster {
             }
             for record in append.records {
                 let offset = Offset(self.records.len() as i64);
-                self.records.push(LogRecord { offset, key: record.key, value: record.value });
+                self.records.push(LogRecord {
+                    offset,
+                    of: RecordOf::NoTransaction,
+                    key: record.key,
+                    value: record.value,
+                });
             }
             let last = Offset(self.records.len() as i64 - 1);
             self.step(|c, at, fx| c.on_appended(at, partition, token, last, fx));

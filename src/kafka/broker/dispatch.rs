@@ -74,6 +74,7 @@ impl Broker {
             Request::InitProducerId(request) => self.on_init_producer_id(now, id, request, fx),
             Request::AddPartitionsToTxn(request) => self.on_add_partitions(now, id, request, fx),
             Request::AddOffsetsToTxn(request) => self.on_add_offsets(now, id, request, fx),
+            Request::TxnOffsetCommit(_) => self.on_txn_offset_commit(now, id, client, &request, fx),
             Request::EndTxn(request) => self.on_end_txn(now, id, request, fx),
             Request::WriteTxnMarkers(request) => self.on_write_markers(now, id, request, fx),
             Request::DescribeProducers(request) => fx.respond(id, self.describe_producers(request)),
@@ -94,8 +95,7 @@ impl Broker {
             | Request::ListPartitionReassignments(_) => {
                 self.forward(now, id, client, request.clone(), fx);
             }
-            Request::TxnOffsetCommit(_)
-            | Request::AlterPartition(_)
+            Request::AlterPartition(_)
             | Request::Vote(_)
             | Request::BeginQuorumEpoch(_)
             | Request::EndQuorumEpoch(_)

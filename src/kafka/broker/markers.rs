@@ -4,15 +4,16 @@
 //!
 //! **Invariant:** one request with markers is on its way to a broker at a time.
 
+use super::groups::is_offsets;
 use super::process::{Broker, Purpose};
 use super::timer::BrokerTimer;
 use crate::kafka::effects::{Channel, Effects, Peer, RequestId};
-use crate::kafka::protocol::Response;
-use crate::kafka::protocol::markers::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
+use crate::kafka::protocol::markers::{WritableMarker, WriteTxnMarkersRequest, WriteTxnMarkersResponse};
+use crate::kafka::protocol::{ErrorCode, Response};
 use crate::kafka::replication::PendingMarker;
 use crate::kafka::time::Time;
 use crate::kafka::transaction::{MarkerEntry, wire};
-use crate::kafka::types::BrokerId;
+use crate::kafka::types::{BrokerId, Offset, TopicPartition};
 
 impl Broker {
     /// Sends the markers that can be sent. Those for a broker that cannot be reached go to whoever leads by now.
@@ -96,9 +97,7 @@ impl Broker {
         for marker in &request.markers {
             let errors = response.errors.entry(marker.producer_id).or_default();
             for tp in &marker.partitions {
-                let written =
-                    self.with_replicas(now, fx, |replicas, step| replicas.append_marker(tp, marker, step));
-                match written {
+                match self.write_marker(now, tp, marker, fx) {
                     Ok(offset) => {
                         let (producer, tp, required) = (marker.producer_id, tp.clone(), offset + 1);
                         pending.push(PendingMarker { producer, tp, required });
@@ -108,5 +107,26 @@ impl Broker {
             }
         }
         self.with_replicas(now, fx, |replicas, step| replicas.await_markers(id, response, pending, step));
+    }
+
+    /// The end of a transaction in one partition; that of a group coordinator hears of it. Its offset.
+    fn write_marker(
+        &mut self,
+        now: Time,
+        tp: &TopicPartition,
+        marker: &WritableMarker,
+        fx: &mut Effects<BrokerTimer>,
+    ) -> Result<Offset, ErrorCode> {
+        // While a coordinator loads it takes none: the transaction's coordinator is to try again.
+        if is_offsets(tp) && !self.groups.takes_markers(tp.partition) {
+            return Err(ErrorCode::NotLeaderOrFollower);
+        }
+        let written =
+            self.with_replicas(now, fx, |replicas, step| replicas.append_marker(tp, marker, step))?;
+        if is_offsets(tp) {
+            let of_marker = (marker.producer_id, marker.committed);
+            self.on_offsets_marker(now, tp.partition, of_marker, written, fx);
+        }
+        Ok(written)
     }
 }

@@ -11,10 +11,11 @@ use kafka_protocol::messages::produce_response::{PartitionProduceResponse, Topic
 use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
 
 use super::add_partitions::{Question, Refusals};
+use super::groups::TransactionalOffsets;
 use super::process::Broker;
 use super::timer::BrokerTimer;
 use crate::kafka::effects::{Effect, Effects, RequestId};
-use crate::kafka::log::FirstBatch;
+use crate::kafka::log::{FirstBatch, VerificationGuard};
 use crate::kafka::protocol::{ErrorCode, Request};
 use crate::kafka::record::split_batches;
 use crate::kafka::replication::Verified;
@@ -26,6 +27,8 @@ use crate::kafka::types::{TopicId, TopicPartition, TransactionalId};
 #[derive(Clone, Debug)]
 pub(super) enum Waiter {
     Produce(Box<TransactionalProduce>),
+    /// Offsets, with the guard of the group's partition.
+    Offsets(Box<TransactionalOffsets>, VerificationGuard),
 }
 
 /// A write of a transaction that is not appended yet.
@@ -159,6 +162,13 @@ impl Broker {
             Waiter::Produce(mut waiting) => {
                 waiting.asked.errors.extend(refusals);
                 self.on_produce_asked(now, *waiting, fx);
+            }
+            Waiter::Offsets(commit, guard) => {
+                let added = match refusals.into_values().next() {
+                    None => Ok(Some(guard)),
+                    Some(error) => Err(error),
+                };
+                self.on_offsets_added(now, &commit, added, fx);
             }
         }
     }

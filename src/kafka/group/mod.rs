@@ -22,6 +22,7 @@ mod classic;
 pub mod modern;
 mod offsets;
 mod shard;
+mod transactional;
 mod admin;
 mod share;
 mod requests;
@@ -55,7 +56,8 @@ pub use offsets::GroupOffsets;
 
 pub use modern::share::ShareGroupConfig;
 pub use partition::{kafka_abs, partition_for};
-pub use shard::{LogRecord, Shard};
+pub use shard::{LogRecord, RecordOf, Shard};
+pub use transactional::WriterOf;
 pub use write::coordinator_error;
 
 /// What the coordinator waits for by the clock.
@@ -104,6 +106,8 @@ pub struct Append {
     /// Names the append when the broker tells how it went.
     pub token: u64,
     pub records: Vec<CoordinatorRecord>,
+    /// Of which transaction they are, if they are of one.
+    pub writer: Option<WriterOf>,
 }
 
 /// What the share coordinators are to do with states of a share group. The broker tells what came of it by

@@ -223,11 +223,20 @@ impl ClassicGroup {
     }
 }
 
-/// What `offsets` holds for the partitions that are asked for, or for all (R-GRP-39).
+/// What `offsets` holds for the partitions that are asked for, or for all (R-GRP-39). Of one that is unstable nothing is
+/// told (R-TXN-33).
 pub(super) fn read(
     offsets: Option<&Rc<GroupOffsets>>,
     request: &OffsetFetchRequestGroup,
+    is_unstable: &dyn Fn(&TopicPartition) -> bool,
 ) -> OffsetFetchResponseGroup {
+    let fetched = |tp: &TopicPartition, value: Option<&OffsetCommitValue>| match is_unstable(tp) {
+        true => OffsetFetchResponsePartitions::default()
+            .with_partition_index(tp.partition)
+            .with_committed_offset(Offset::UNKNOWN.0)
+            .with_error_code(ErrorCode::UnstableOffsetCommit.code()),
+        false => fetched_partition(tp.partition, value),
+    };
     let mut topics: Vec<OffsetFetchResponseTopics> = Vec::new();
     let found = |tp: &TopicPartition| offsets.and_then(|offsets| offsets.get(tp));
     match &request.topics {
@@ -236,7 +245,7 @@ pub(super) fn read(
                 let name = Topic::new(&topic.name);
                 let partitions = topic.partition_indexes.iter().map(|&partition| {
                     let tp = TopicPartition::new(&name, partition);
-                    fetched_partition(partition, found(&tp))
+                    fetched(&tp, found(&tp))
                 });
                 let partitions = partitions.collect();
                 topics.push(
@@ -252,7 +261,7 @@ pub(super) fn read(
                     topics.push(OffsetFetchResponseTopics::default().with_name(tp.topic.to_wire().into()));
                 }
                 if let Some(topic) = topics.last_mut() {
-                    topic.partitions.push(fetched_partition(tp.partition, Some(value)));
+                    topic.partitions.push(fetched(tp, Some(value)));
                 }
             }
         }

@@ -14,12 +14,13 @@ use kafka_protocol::messages::offset_fetch_response::OffsetFetchResponseGroup;
 use super::StateAsk;
 use super::classic::{Member, join_error, sync_error};
 use super::modern::TopicIdPartition;
-use super::offsets::OffsetChange;
+use super::offsets::{Author, OffsetChange};
 use super::shard::Group;
+use super::transactional::WriterOf;
 use crate::kafka::effects::RequestId;
-use crate::kafka::protocol::coordinator_records::CoordinatorRecord;
+use crate::kafka::protocol::coordinator_records::{CoordinatorRecord, OffsetCommitValue};
 use crate::kafka::protocol::{ErrorCode, Response};
-use crate::kafka::types::{Generation, GroupId, MemberId};
+use crate::kafka::types::{Generation, GroupId, MemberId, TopicPartition};
 
 #[derive(Debug)]
 #[must_use]
@@ -36,6 +37,15 @@ pub(super) struct Applied {
     pub created: Option<GroupId>,
     pub removed: Vec<(GroupId, Group)>,
     pub modern: Vec<ModernChange>,
+    pub transaction: Option<InTransaction>,
+}
+
+/// Offsets that are pending once their records are in the log.
+#[derive(Clone, Debug)]
+pub(super) struct InTransaction {
+    pub writer: WriterOf,
+    pub offsets: Vec<((GroupId, TopicPartition), OffsetCommitValue)>,
+    pub author: Author,
 }
 
 /// A group of one of the newer protocols before and after its records.
@@ -166,6 +176,11 @@ pub(super) fn refused(response: Response, error: ErrorCode) -> Response {
             m::DeleteShareGroupOffsetsResponse::default().with_error_code(code).into()
         }
         Response::OffsetCommit(mut body) => {
+            let partitions = body.topics.iter_mut().flat_map(|topic| &mut topic.partitions);
+            partitions.filter(|partition| partition.error_code == 0).for_each(|p| p.error_code = code);
+            body.into()
+        }
+        Response::TxnOffsetCommit(mut body) => {
             let partitions = body.topics.iter_mut().flat_map(|topic| &mut topic.partitions);
             partitions.filter(|partition| partition.error_code == 0).for_each(|p| p.error_code = code);
             body.into()

@@ -166,7 +166,7 @@ impl ReplicaManager {
         let reader = Reader::of(&parked.fetch);
         let mut response = FetchResponse::default();
         reads.iter_mut().for_each(|read| name_leader(read, step.image));
-        if reader == Reader::Consumer {
+        if reader.is_consumer() {
             response.node_endpoints = endpoints(&reads, step.image);
         }
         let session = match &parked.context {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use kafka_protocol::messages::FetchRequest;
-use kafka_protocol::messages::fetch_response::{EpochEndOffset, PartitionData};
+use kafka_protocol::messages::fetch_response::{AbortedTransaction, EpochEndOffset, PartitionData};
 
 use super::context::{Asked, refuse_fetch};
 use super::manager::{Notice, ReplicaManager, Step};
@@ -19,6 +19,7 @@ use crate::kafka::config::BrokerConfig;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::RequestId;
 use crate::kafka::fetch_session::Wanted;
+use crate::kafka::log::Isolation;
 use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicPartition};
@@ -28,8 +29,14 @@ use crate::kafka::types::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicParti
 pub(super) enum Reader {
     /// Up to the log end.
     Follower(BrokerId, BrokerEpoch),
-    /// Up to the high watermark.
-    Consumer,
+    /// Up to the high watermark or, of committed data alone, up to the last stable offset.
+    Consumer(Isolation),
+}
+
+/// `isolation.level` as requests carry it.
+pub(super) fn isolation_of(level: i8) -> Isolation {
+    const READ_COMMITTED: i8 = 1;
+    if level == READ_COMMITTED { Isolation::TxnCommitted } else { Isolation::HighWatermark }
 }
 
 impl Reader {
@@ -37,14 +44,18 @@ impl Reader {
         let state = &fetch.replica_state;
         match state.replica_id.0 {
             id if id >= 0 => Reader::Follower(BrokerId(id), BrokerEpoch(state.replica_epoch)),
-            _ => Reader::Consumer,
+            _ => Reader::Consumer(isolation_of(fetch.isolation_level)),
         }
+    }
+
+    pub(super) fn is_consumer(self) -> bool {
+        self.follower().is_none()
     }
 
     pub(super) fn follower(self) -> Option<(BrokerId, BrokerEpoch)> {
         match self {
             Reader::Follower(id, epoch) => Some((id, epoch)),
-            Reader::Consumer => None,
+            Reader::Consumer(_) => None,
         }
     }
 
@@ -52,14 +63,14 @@ impl Reader {
     pub(super) fn check_access(self, partition: &Partition, wanted: Wanted) -> Result<(), ErrorCode> {
         match self {
             Reader::Follower(..) => partition.check_leader(current_epoch(wanted)).map(|_| ()),
-            Reader::Consumer => partition.check_epoch(current_epoch(wanted)),
+            Reader::Consumer(_) => partition.check_epoch(current_epoch(wanted)),
         }
     }
 
     pub(super) fn bound(self, partition: &Partition) -> Offset {
         match self {
             Reader::Follower(..) => partition.log.log_end_offset(),
-            Reader::Consumer => partition.log.high_watermark(),
+            Reader::Consumer(isolation) => partition.log.read_bound(isolation),
         }
     }
 }
@@ -187,7 +198,7 @@ impl ReplicaManager {
     ) -> Result<PartitionData, ErrorCode> {
         let tp = asked.tp.as_ref().ok_or(ErrorCode::UnknownTopicId)?;
         let partition = self.find_exactly(tp, asked.key, step.image)?;
-        if params.reader == Reader::Consumer
+        if params.reader.is_consumer()
             && let Some(replica) =
                 self.preferred_read_replica(partition, rack, asked.wanted.fetch_offset, step)
         {
@@ -321,6 +332,7 @@ fn without_records(partition: &Partition, tp: &TopicPartition) -> PartitionData 
         .with_partition_index(tp.partition)
         .with_high_watermark(log.high_watermark().0)
         .with_last_stable_offset(log.last_stable_offset().0)
+        .with_aborted_transactions(None)
         .with_log_start_offset(log.log_start_offset().0)
         .with_records(Some(Bytes::new()))
 }
@@ -354,6 +366,14 @@ fn read_partition(
     }
     let max_bytes = i64::from(wanted.max_bytes).min(budget).max(0) as i32;
     let read = log.read(wanted.fetch_offset, reader.bound(partition), max_bytes, min_one_message)?;
+    if reader == Reader::Consumer(Isolation::TxnCommitted) {
+        let aborted = log.aborted_transactions(wanted.fetch_offset, &read).into_iter().map(|aborted| {
+            AbortedTransaction::default()
+                .with_producer_id(aborted.producer.0.into())
+                .with_first_offset(aborted.first_offset.0)
+        });
+        data.aborted_transactions = Some(aborted.collect());
+    }
     data.records = Some(read.records);
     Ok(data)
 }

@@ -2,7 +2,8 @@
 //!
 //! Mirrors `ReplicaManager.fetchOffset` and `Partition.fetchOffsetForTimestamp` (R-LOG-28, 29).
 //!
-//! **Invariant:** a consumer is told no offset above the high watermark.
+//! **Invariant:** a consumer is told no offset above the high watermark, and one of committed data none above the last
+//! stable offset.
 
 use kafka_protocol::messages::list_offsets_request::ListOffsetsPartition;
 use kafka_protocol::messages::list_offsets_response::{
@@ -10,19 +11,24 @@ use kafka_protocol::messages::list_offsets_response::{
 };
 use kafka_protocol::messages::{ListOffsetsRequest, ListOffsetsResponse};
 
+use super::fetch::isolation_of;
 use super::manager::ReplicaManager;
 use super::partition::Partition;
 use crate::kafka::controller::image::ClusterImage;
+use crate::kafka::log::Isolation;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{LeaderEpoch, Offset, Topic, TopicPartition};
 
 impl ReplicaManager {
     pub fn list_offsets(&self, request: &ListOffsetsRequest, image: &ClusterImage) -> ListOffsetsResponse {
-        let is_replica = request.replica_id.0 >= 0;
+        let isolation = match request.replica_id.0 {
+            0.. => Isolation::LogEnd,
+            _ => isolation_of(request.isolation_level),
+        };
         let topics = request.topics.iter().map(|topic| {
             let name = Topic::new(&topic.name.0);
             let answers =
-                topic.partitions.iter().map(|wanted| self.list_offset(&name, wanted, is_replica, image));
+                topic.partitions.iter().map(|wanted| self.list_offset(&name, wanted, isolation, image));
             ListOffsetsTopicResponse::default()
                 .with_name(topic.name.clone())
                 .with_partitions(answers.collect())
@@ -41,7 +47,8 @@ impl ReplicaManager {
     ) -> Result<Offset, ErrorCode> {
         let partition = self.find(tp, image)?;
         partition.check_leader(Some(leader_epoch))?;
-        let (_, offset, _) = offset_for(partition, timestamp.unwrap_or(EARLIEST))?;
+        let timestamp = timestamp.unwrap_or(EARLIEST);
+        let (_, offset, _) = offset_for(partition, timestamp, Isolation::HighWatermark)?;
         if offset == Offset::UNKNOWN { Err(ErrorCode::OffsetNotAvailable) } else { Ok(offset) }
     }
 
@@ -49,7 +56,7 @@ impl ReplicaManager {
         &self,
         topic: &Topic,
         wanted: &ListOffsetsPartition,
-        is_replica: bool,
+        isolation: Isolation,
         image: &ClusterImage,
     ) -> ListOffsetsPartitionResponse {
         let tp = TopicPartition::new(topic, wanted.partition_index);
@@ -57,8 +64,10 @@ impl ReplicaManager {
         let partition =
             self.find(&tp, image).and_then(|partition| partition.check_leader(epoch).map(|_| partition));
         let found = partition.and_then(|partition| match wanted.timestamp {
-            LATEST if is_replica => Ok((-1, partition.log.log_end_offset(), partition.leader_epoch)),
-            timestamp => offset_for(partition, timestamp),
+            LATEST if isolation == Isolation::LogEnd => {
+                Ok((-1, partition.log.log_end_offset(), partition.leader_epoch))
+            }
+            timestamp => offset_for(partition, timestamp, isolation),
         });
         let (error, (timestamp, offset, leader_epoch)) = match found {
             Ok(found) => (ErrorCode::None, found),
@@ -92,7 +101,11 @@ fn earliest(partition: &Partition) -> (i64, Offset, LeaderEpoch) {
 }
 
 /// R-LOG-28, 29: (timestamp, offset, leader epoch) of a consumer's look-up.
-fn offset_for(partition: &Partition, timestamp: i64) -> Result<(i64, Offset, LeaderEpoch), ErrorCode> {
+fn offset_for(
+    partition: &Partition,
+    timestamp: i64,
+    isolation: Isolation,
+) -> Result<(i64, Offset, LeaderEpoch), ErrorCode> {
     let log = &partition.log;
     let none = (-1, Offset::UNKNOWN, LeaderEpoch::NONE);
     match timestamp {
@@ -108,7 +121,7 @@ fn offset_for(partition: &Partition, timestamp: i64) -> Result<(i64, Offset, Lea
         return if lags {
             Err(ErrorCode::OffsetNotAvailable)
         } else {
-            Ok((-1, log.high_watermark(), partition.leader_epoch))
+            Ok((-1, log.read_bound(isolation), partition.leader_epoch))
         };
     }
     let found = match timestamp {
@@ -116,7 +129,7 @@ fn offset_for(partition: &Partition, timestamp: i64) -> Result<(i64, Offset, Lea
         _ => log.offset_for_timestamp(timestamp),
     };
     let found = found.map_err(|error| error.code())?;
-    match found.filter(|found| found.offset < log.high_watermark()) {
+    match found.filter(|found| found.offset < log.read_bound(isolation)) {
         Some(found) => Ok((found.timestamp_ms, found.offset, found.leader_epoch)),
         None if lags => Err(ErrorCode::OffsetNotAvailable),
         None => Ok(none),
@@ -169,7 +182,8 @@ mod tests {
 
     /// What a look-up of `timestamp` finds.
     fn check(title: &str, high_watermark: i64, timestamp: i64, expected: Result<i64, ErrorCode>) {
-        let found = offset_for(&new_leader(high_watermark), timestamp).map(|(_, offset, _)| offset.0);
+        let found = offset_for(&new_leader(high_watermark), timestamp, Isolation::HighWatermark)
+            .map(|(_, offset, _)| offset.0);
         assert_eq!(found, expected, "{title}");
     }
 
@@ -193,7 +207,9 @@ mod tests {
 
     #[test]
     fn the_end_is_told_with_the_leader_s_epoch_and_the_start_with_that_of_its_record_r_log_28() {
-        let epoch = |timestamp| offset_for(&new_leader(2), timestamp).map(|(.., epoch)| epoch.0);
+        let epoch = |timestamp| {
+            offset_for(&new_leader(2), timestamp, Isolation::HighWatermark).map(|(.., epoch)| epoch.0)
+        };
         assert_eq!(epoch(LATEST), Ok(1));
         assert_eq!((epoch(EARLIEST), epoch(EARLIEST_LOCAL)), (Ok(0), Ok(0)));
         assert_eq!((epoch(LATEST_TIERED), epoch(EARLIEST_PENDING_UPLOAD)), (Ok(-1), Ok(-1)));

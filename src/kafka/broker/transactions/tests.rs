@@ -1,12 +1,14 @@
 //! A broker that coordinates transactions, leads their partitions and writes their ends.
 
+mod offsets;
+
 use kafka_protocol::messages as m;
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 
 use super::*;
 use crate::kafka::broker::shares::tests::lab::{Lab, TOPIC};
 use crate::kafka::protocol::Response;
-use crate::kafka::record::{BatchBuilder, BatchParameters, NewRecord};
+use crate::kafka::record::{BatchBuilder, BatchParameters, NewRecord, split_batches};
 use crate::kafka::transaction::TransactionState;
 
 const ID: &str = "tx";
@@ -264,6 +266,62 @@ fn ids_producers_and_transactions_are_told_r_txn_2() {
     );
     assert_eq!(partitions[1].active_producers.len(), 0);
     assert_eq!(partitions[2].error_code, ErrorCode::UnknownTopicOrPartition.code());
+}
+
+/// Records' offsets, the aborted transactions that are told, and the last stable offset.
+type Seen = (Vec<i64>, Option<Vec<(i64, i64)>>, i64);
+
+fn fetch(lab: &mut Lab, isolation_level: i8) -> Seen {
+    use m::fetch_request::{FetchPartition, FetchTopic};
+    let partition = FetchPartition::default().with_partition(0).with_partition_max_bytes(1 << 20);
+    let topic = FetchTopic::default().with_topic_id(TOPIC.0).with_partitions(vec![partition]);
+    let request = m::FetchRequest::default()
+        .with_isolation_level(isolation_level)
+        .with_max_bytes(1 << 20)
+        .with_session_epoch(-1)
+        .with_topics(vec![topic]);
+    let Response::Fetch(response) = lab.ask(request) else { panic!("another answer") };
+    let data = &response.responses[0].partitions[0];
+    let batches = split_batches(data.records.clone().expect("there are some"));
+    let offsets = batches.map(|batch| batch.expect("it is sound").base_offset().0).collect();
+    let pair =
+        |aborted: &m::fetch_response::AbortedTransaction| (aborted.producer_id.0, aborted.first_offset);
+    let aborted = data.aborted_transactions.as_ref().map(|aborted| aborted.iter().map(pair).collect());
+    (offsets, aborted, data.last_stable_offset)
+}
+
+fn latest(lab: &mut Lab, isolation_level: i8) -> i64 {
+    use m::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+    let partition = ListOffsetsPartition::default().with_partition_index(0).with_timestamp(-1);
+    let topic =
+        ListOffsetsTopic::default().with_name(m::TopicName("t".into())).with_partitions(vec![partition]);
+    let request = m::ListOffsetsRequest::default()
+        .with_replica_id((-1).into())
+        .with_isolation_level(isolation_level)
+        .with_topics(vec![topic]);
+    let Response::ListOffsets(response) = lab.ask(request) else { panic!("another answer") };
+    response.topics[0].partitions[0].offset
+}
+
+#[test]
+fn readers_of_committed_data_stop_at_open_transactions_and_learn_of_aborted_ones_r_txn_23_24() {
+    const UNCOMMITTED: i8 = 0;
+    const COMMITTED: i8 = 1;
+    let mut lab = lab();
+    init(&mut lab);
+    produce(&mut lab, (1000, 0), 0, 0);
+    assert_eq!(fetch(&mut lab, UNCOMMITTED), (vec![0], None, 0));
+    assert_eq!(fetch(&mut lab, COMMITTED), (vec![], Some(vec![]), 0), "it is open");
+    assert_eq!((latest(&mut lab, UNCOMMITTED), latest(&mut lab, COMMITTED)), (1, 0));
+    end(&mut lab, (1000, 0), false);
+    lab.run_for(10);
+    assert_eq!(fetch(&mut lab, UNCOMMITTED), (vec![0, 1], None, 2));
+    assert_eq!(fetch(&mut lab, COMMITTED), (vec![0, 1], Some(vec![(1000, 0)]), 2));
+    produce(&mut lab, (1000, 1), 0, 0);
+    end(&mut lab, (1000, 1), true);
+    lab.run_for(10);
+    assert_eq!(fetch(&mut lab, COMMITTED), (vec![0, 1, 2, 3], Some(vec![(1000, 0)]), 4));
+    assert_eq!((latest(&mut lab, UNCOMMITTED), latest(&mut lab, COMMITTED)), (4, 4));
 }
 
 #[test]

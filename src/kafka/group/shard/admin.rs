@@ -103,9 +103,9 @@ impl Shard {
             };
             if error == ErrorCode::None {
                 let offsets = self.newest.of(id).cloned().unwrap_or_default();
-                offsets
-                    .keys()
-                    .for_each(|tp| self.remove_offset(id, tp.clone(), Author::Deletion, &mut write));
+                let pending = self.pending.of_group(id).cloned();
+                let gone: BTreeSet<TopicPartition> = offsets.keys().cloned().chain(pending).collect();
+                gone.into_iter().for_each(|tp| self.remove_offset(id, tp, Author::Deletion, &mut write));
                 self.delete(id, &mut write, cx);
             }
             results.push(result_of(id, error));
@@ -144,7 +144,8 @@ impl Shard {
                 continue;
             }
             answer(&mut response, &tp, ErrorCode::None);
-            if self.newest.of(id).is_some_and(|offsets| offsets.contains_key(&tp)) {
+            let is_known = self.newest.of(id).is_some_and(|offsets| offsets.contains_key(&tp));
+            if is_known || self.pending.has(id, &tp) {
                 self.remove_offset(id, tp, Author::Administrator(client.clone()), &mut write);
             }
         }

@@ -29,7 +29,9 @@ impl Shard {
         let expiring = self.groups.iter().filter(|(_, group)| group.share().is_none());
         let ids: Vec<GroupId> = expiring.map(|(id, _)| id.clone()).collect();
         for id in ids {
-            if self.expire_offsets(&id, &mut write, cx) && self.groups[&id].is_empty() {
+            let none_left = self.expire_offsets(&id, &mut write, cx);
+            let is_open = self.pending.of_group(&id).next().is_some();
+            if none_left && !is_open && self.groups[&id].is_empty() {
                 self.delete(&id, &mut write, cx);
             }
         }
@@ -41,6 +43,7 @@ impl Shard {
         let Some(offsets) = self.newest.of(id).cloned() else { return true };
         let expired = |(tp, value): &(&TopicPartition, &OffsetCommitValue)| {
             is_expired(&self.groups[id], tp, value, cx.config.offsets_retention_ms, cx.now.wall_ms())
+                && !self.pending.has(id, tp)
         };
         let gone: Vec<TopicPartition> = offsets.iter().filter(expired).map(|(tp, _)| tp.clone()).collect();
         let none_left = gone.len() == offsets.len();

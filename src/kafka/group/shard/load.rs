@@ -9,7 +9,7 @@ use std::rc::Rc;
 use super::consumer::end_timers;
 use super::share::{end_sessions, refuse_all};
 use super::waiting::Waiting;
-use super::{Group, LogRecord, Shard};
+use super::{Group, LogRecord, RecordOf, Shard};
 use crate::kafka::event::{Event, GroupEvent, RebalanceReason};
 use crate::kafka::group::GroupTimer;
 use crate::kafka::group::classic::{ClassicGroup, join_error, sync_error};
@@ -76,6 +76,11 @@ impl Shard {
     }
 
     fn replay(&mut self, record: LogRecord, cx: &Context<'_>) -> Result<(), WireError> {
+        if let RecordOf::Marker { producer, committed } = record.of {
+            let applied = self.end_transaction(producer, committed);
+            self.replayed(record.offset, applied);
+            return Ok(());
+        }
         match RecordKey::decode(&record.key)? {
             RecordKey::GroupMetadata(id) => match record.value {
                 Some(value) => {
@@ -102,6 +107,12 @@ impl Shard {
                     let group = Rc::new(ClassicGroup::new(id.clone(), cx.now));
                     self.groups.insert(id.clone(), Group::Classic(group));
                 }
+                if let (RecordOf::Transaction(producer), Some(value)) = (record.of, &value) {
+                    self.pending.add(producer, (id, tp), value.clone(), Author::Log);
+                    self.replayed(record.offset, Applied { created, ..Applied::default() });
+                    return Ok(());
+                }
+                self.pending.on_plain(&id, &tp, value.is_none());
                 self.newest.set(&id, &tp, value.clone());
                 let change = OffsetChange { group: id, tp, before: None, after: value, author: Author::Log };
                 self.replayed(

@@ -13,6 +13,7 @@ mod load;
 mod expiry;
 mod admin;
 mod waiting;
+mod transactional;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -26,11 +27,14 @@ use super::classic::{ClassicGroup, Join, join_error, leave_result, sync_error};
 use super::context::{Context, Part};
 use super::modern::consumer::CommitScope;
 use super::offsets::{self, Commit, GroupOffsets, OffsetChange, Offsets};
+use super::transactional::PendingOffsets;
 use super::write::{Applied, Deletion, Then, Write};
 use crate::kafka::effects::RequestId;
 use crate::kafka::event::{Event, GroupEvent, GroupState, MemberRemoval};
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::types::{ClientName, GroupEpoch, GroupId, LeaderEpoch, MemberId, Offset};
+use crate::kafka::types::{
+    ClientName, GroupEpoch, GroupId, LeaderEpoch, MemberId, Offset, ProducerId, TopicPartition,
+};
 use waiting::Waiting;
 
 pub use group::Group;
@@ -41,8 +45,21 @@ pub(super) use admin::split_existing;
 #[derive(Clone, Debug)]
 pub struct LogRecord {
     pub offset: Offset,
+    pub of: RecordOf,
     pub key: Bytes,
     pub value: Option<Bytes>,
+}
+
+/// Who wrote a record, as far as transactions go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordOf {
+    NoTransaction,
+    Transaction(ProducerId),
+    /// It is the end of a transaction.
+    Marker {
+        producer: ProducerId,
+        committed: bool,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -57,6 +74,8 @@ pub struct Shard {
     newest: Offsets,
     /// Without it.
     committed: Offsets,
+    /// Of transactions that are open.
+    pending: PendingOffsets,
     log_end: Offset,
     high_watermark: Offset,
     waiting: VecDeque<Waiting>,
@@ -74,6 +93,7 @@ impl Shard {
             committed_groups: BTreeMap::new(),
             newest: Offsets::default(),
             committed: Offsets::default(),
+            pending: PendingOffsets::default(),
             log_end: Offset::ZERO,
             high_watermark: Offset::ZERO,
             waiting: VecDeque::new(),
@@ -282,10 +302,11 @@ impl Shard {
             }
         }
         if stable {
-            let group = offsets::read(self.newest.of(&id), request);
+            let unstable = |tp: &TopicPartition| self.pending.has(&id, tp);
+            let group = offsets::read(self.newest.of(&id), request, &unstable);
             self.after_writes(Then::Fetched { to, index, group }, cx);
         } else {
-            let group = offsets::read(self.committed.of(&id), request);
+            let group = offsets::read(self.committed.of(&id), request, &|_| false);
             cx.gather(to, index, Part::Fetched(group));
         }
     }

@@ -30,8 +30,9 @@ impl Shard {
         if records.is_empty() {
             return self.after_writes(then, cx);
         }
+        let writer = applied.transaction.as_ref().map(|transaction| transaction.writer);
         let token = self.wait(None, applied, then, cx);
-        cx.append(Append { partition: cx.partition, token, records });
+        cx.append(Append { partition: cx.partition, token, records, writer });
     }
 
     /// A read of the state: it is answered once everything that it may have seen is safe.
@@ -69,8 +70,11 @@ impl Shard {
         last_offset: Offset,
         cx: &mut Context<'_>,
     ) {
-        if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.token == token) {
-            waiting.last_offset = Some(last_offset);
+        if let Some(place) = self.waiting.iter().position(|waiting| waiting.token == token) {
+            self.waiting[place].last_offset = Some(last_offset);
+            let applied = std::mem::take(&mut self.waiting[place].applied);
+            self.note_pending(&applied);
+            self.waiting[place].applied = applied;
         }
         self.log_end = self.log_end.max(last_offset + 1);
         self.settle(cx);
