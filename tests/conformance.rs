@@ -142,6 +142,18 @@ fn recorded_segments_come_out_as_kafkas() {
     check("08e_segments_retention.json");
 }
 
+/// R-TXN-5, 8, 12, 16, 26.
+#[test]
+fn recorded_transactions_of_version_1_come_out_as_kafkas() {
+    check("08f_transaction_coordinator.json");
+}
+
+/// R-TXN-9, 11, 14, 17, 33.
+#[test]
+fn recorded_transactions_of_version_2_come_out_as_kafkas() {
+    check("13_transactions_tv2.json");
+}
+
 /// R-GRP-5, R-INT-2, 3, R-CG8-26.
 #[test]
 fn recorded_protocol_bytes_come_out_as_kafkas() {

@@ -19,8 +19,10 @@
 //! | 08c leader epochs | entries after each step, answers | nothing |
 //! | 08d compaction | every batch and record that each cleaning leaves, and its segment | nothing |
 //! | 08e segments | outcome of each step, segments with their sizes, offsets, lookups by time | nothing |
+//! | 08f transactions, version 1 | each answer, the transaction and the logs after each step | `what`: says for readers what a script is about; `why` of a pause |
 //! | 11b protocol bytes | bytes and fields of subscriptions, assignments and records of `__consumer_offsets` and `__transaction_state` | nothing |
 //! | 11c Java's hash order | the order of maps and sets, hashes, the order of topic ids | nothing |
+//! | 13 transactions, version 2 | the same, and what consumers read | `what`, `why`; `transient_answers_before`: what was asked again until it was over; the logs and partitions between an end and its markers; `server_configs`: what the servers were told is built in |
 //! | 12 replication | answers, requests for other in-sync sets, the leader's state after each step | nothing |
 //!
 //! Of every header `kafka_version`, `classes`, `seed` and `how` are left out: they say where the file comes from. Recordings of
@@ -34,6 +36,7 @@ mod history;
 mod record_batches;
 mod producer_state;
 mod transactions;
+mod transaction_scripts;
 mod leader_epochs;
 mod compaction;
 mod segments;
@@ -79,9 +82,11 @@ pub const ADAPTERS: &[(&str, Adapter)] = &[
     ("08c_leader_epochs.json", leader_epochs::run),
     ("08d_compaction.json", compaction::run),
     ("08e_segments_retention.json", segments::run),
+    ("08f_transaction_coordinator.json", transaction_scripts::version_1),
     ("11b_protocol_bytes.json", protocol_bytes::run),
     ("11c_java_hash_order.json", java_order::run),
     ("12_replication_isr_hw.json", replication::run),
+    ("13_transactions_tv2.json", transaction_scripts::version_2),
 ];
 
 /// Each file that has no adapter, with the tests that live it.
@@ -179,6 +184,9 @@ struct Header {
     #[serde(rename = "how")]
     _how: IgnoredAny,
     counts: BTreeMap<String, i64>,
+    /// Only in recordings of clusters.
+    #[serde(rename = "server_configs")]
+    _server_configs: Option<IgnoredAny>,
     /// Only in the file of record batches.
     corrupt_base_hex: Option<values::Hex>,
     /// Only in the file of coordinators' partitions.

@@ -235,14 +235,7 @@ impl Broker {
         fx: &mut Effects<BrokerTimer>,
     ) {
         let partitions = wire::partitions_of(transaction);
-        let exists = |tp: &&TopicPartition| self.image.partition(tp).is_some();
-        // One that does not exist fails them all.
-        if !partitions.iter().all(|tp| exists(&tp)) {
-            let error = |tp: &TopicPartition| match exists(&tp) {
-                true => ErrorCode::OperationNotAttempted,
-                false => ErrorCode::UnknownTopicOrPartition,
-            };
-            let errors = partitions.iter().map(|tp| (tp.clone(), error(tp))).collect();
+        if let Some(errors) = wire::missing(&partitions, |tp| self.image.partition(tp).is_some()) {
             return self.added(asker, &errors, fx);
         }
         let id = TransactionalId::new(&transaction.transactional_id);

@@ -108,6 +108,19 @@ pub fn partitions_of(transaction: &AddPartitionsToTxnTransaction) -> BTreeSet<To
     transaction.topics.iter().flat_map(of).collect()
 }
 
+/// One partition that does not exist fails them all: what is said then.
+pub fn missing(
+    partitions: &BTreeSet<TopicPartition>,
+    exists: impl Fn(&TopicPartition) -> bool,
+) -> Option<BTreeMap<TopicPartition, ErrorCode>> {
+    let error = |tp: &TopicPartition| match exists(tp) {
+        true => ErrorCode::OperationNotAttempted,
+        false => ErrorCode::UnknownTopicOrPartition,
+    };
+    let errors = || partitions.iter().map(|tp| (tp.clone(), error(tp))).collect();
+    (!partitions.iter().all(&exists)).then(errors)
+}
+
 /// What is said of one transaction's partitions.
 pub fn add_result(
     id: &m::TransactionalId,
