@@ -57,9 +57,10 @@ pub fn add_consumer(model: &Model, group: &GroupView) -> String {
     let taken = |name: &str| {
         model.groups.iter().flat_map(|group| group.members.iter()).any(|member| &*member.name == name)
     };
+    let kind = if group.is_share { "worker" } else { "consumer" };
     let name = ('a'..='z')
-        .map(|letter| format!("consumer-{letter}"))
-        .chain((1..).map(|number| format!("consumer-{number}")))
+        .map(|letter| format!("{kind}-{letter}"))
+        .chain((1..).map(|number| format!("{kind}-{number}")))
         .find(|name| !taken(name))
         .unwrap_or_default();
     let topic = model.scenario.topics.first();
@@ -70,6 +71,7 @@ pub fn add_consumer(model: &Model, group: &GroupView) -> String {
                 quote(&format!("{topic}-0"))
             )
         }
+        _ if group.is_share => format!("add share consumer {name} to {}", quote(group.id.as_str())),
         _ => format!("add consumer {name} to {}", quote(group.id.as_str())),
     }
 }

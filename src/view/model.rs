@@ -221,6 +221,10 @@ pub struct GroupView {
     pub coordinator: Option<BrokerId>,
     pub waiting: Option<Rc<str>>,
     pub members: List<ConsumerView>,
+    /// Its members read the same partitions, record by record.
+    pub is_share: bool,
+    /// Of a share group, the partitions whose leaders hand out records to it.
+    pub shared: Rc<[SharedView]>,
 }
 
 impl GroupView {
@@ -270,6 +274,39 @@ pub struct ConsumerView {
     pub waiting: Option<Rc<str>>,
     /// As a broker's.
     pub faults: Rc<[Rc<str>]>,
+}
+
+/// A partition as a share group reads it, at its leader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedView {
+    pub tp: TopicPartition,
+    /// Everything below is done.
+    pub start: Offset,
+    /// Records up to the high watermark that are not done.
+    pub lag: i64,
+    pub runs: Rc<[RunView]>,
+}
+
+/// Records in a row that are in one state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunView {
+    pub first: Offset,
+    pub last: Offset,
+    /// "available", "acquired", "accepted", "archived".
+    pub state: &'static str,
+    /// How often they have been handed out.
+    pub deliveries: i16,
+    /// Who has them.
+    pub holder: Option<Rc<str>>,
+    /// How long their lock still runs: "29 s".
+    pub lock: Option<Rc<str>>,
+}
+
+impl RunView {
+    pub fn is_like(&self, other: &RunView) -> bool {
+        let shape = |run: &RunView| (run.state, run.deliveries, run.holder.clone(), run.lock.clone());
+        shape(self) == shape(other)
+    }
 }
 
 /// One partition as a consumer sees it.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::model::{
     BrokerView, ConsumerView, ControllerView, FlagKind, GroupView, Health, Model, OffsetsTopicView,
-    ProducerView, ReplicaView, Role, Standing,
+    ProducerView, ReplicaView, Role, RunView, SharedView, Standing,
 };
 use crate::lab::words::count;
 
@@ -134,13 +134,42 @@ pub fn group(view: &GroupView) -> String {
         Some(broker) => format!("coordinator broker {broker}"),
         None => "no coordinator known".to_owned(),
     };
+    let kind = if view.is_share { "Share group" } else { "Group" };
+    let shared: String = view.shared.iter().map(|shared| format!(" {}", self::shared(shared))).collect();
     format!(
-        "Group {}, {}, generation {}, {}, {coordinator}.",
+        "{kind} {}, {}, generation {}, {}, {coordinator}.{shared}",
         view.id,
         view.state,
         view.generation,
         count(view.members.len() as i64, "consumer")
     )
+}
+
+/// "orders-0: done below 4, lag 2 records; records 4 to 5, acquired by s1, delivery 2, locked for 29 s."
+pub fn shared(view: &SharedView) -> String {
+    let runs: String = view.runs.iter().map(|view| format!("; {}", run(view))).collect();
+    format!("{}: done below {}, lag {}{runs}.", view.tp, view.start, count(view.lag, "record"))
+}
+
+pub fn run(view: &RunView) -> String {
+    let records = match view.first == view.last {
+        true => format!("record {}", view.first),
+        false => format!("records {} to {}", view.first, view.last),
+    };
+    let holder = view.holder.as_ref().map(|name| format!(" by {name}")).unwrap_or_default();
+    let lock = view.lock.as_ref().map(|lock| format!(", locked for {lock}")).unwrap_or_default();
+    format!("{records}, {}{holder}, delivery {}{lock}", view.state, view.deliveries)
+}
+
+/// "4–5 s1 ×2 29 s"
+pub fn run_in_short(view: &RunView) -> String {
+    let records = match view.first == view.last {
+        true => view.first.to_string(),
+        false => format!("{}–{}", view.first, view.last),
+    };
+    let whose = view.holder.as_deref().unwrap_or(view.state);
+    let lock = view.lock.as_ref().map(|lock| format!(" {lock}")).unwrap_or_default();
+    format!("{records} {whose} ×{}{lock}", view.deliveries)
 }
 
 /// What a member is beside a member: "group leader, static i-1".
@@ -244,6 +273,31 @@ mod tests {
             "orders-1 on broker 2, leader, epoch 6, log 38 to 48, committed to 47, in-sync replicas 2 and 1; \
              group billing committed 45.",
         );
+    }
+
+    #[test]
+    fn a_shared_partition_says_who_has_what_for_how_long() {
+        let run = |first, last, state, holder: Option<&str>| RunView {
+            first: Offset(first),
+            last: Offset(last),
+            state,
+            deliveries: 2,
+            holder: holder.map(Rc::from),
+            lock: holder.map(|_| Rc::from("29 s")),
+        };
+        let view = SharedView {
+            tp: TopicPartition::new(&Topic::new("orders"), 0),
+            start: Offset(4),
+            lag: 3,
+            runs: Rc::from([run(4, 5, "acquired", Some("s1")), run(6, 6, "available", None)]),
+        };
+        assert_eq!(
+            shared(&view),
+            "orders-0: done below 4, lag 3 records; records 4 to 5, acquired by s1, delivery 2, locked for 29 s; \
+             record 6, available, delivery 2."
+        );
+        let short: Vec<String> = view.runs.iter().map(run_in_short).collect();
+        assert_eq!(short, ["4–5 s1 ×2 29 s", "6 available ×2"]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use yew::prelude::*;
 
 use super::consumer::Consumer;
+use super::shared::shared_table;
 use crate::ui::panel::events::tone;
 use crate::ui::shared::Shared;
 use crate::ui::store::use_store;
@@ -34,6 +35,9 @@ pub fn Group(props: &GroupProps) -> Html {
                     { "+ consumer" }
                 </button>
             </div>
+            if !view.shared.is_empty() {
+                { shared_table(&view.shared) }
+            }
             <div key="members" class="members">
                 { for view.members.iter().map(|member| html! {
                     <Consumer key={member.name.to_string()} view={Shared::new(member)} />

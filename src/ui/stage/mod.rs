@@ -8,6 +8,7 @@ pub mod group;
 pub mod paths;
 pub mod producer;
 pub mod replica;
+mod shared;
 
 use wasm_bindgen::JsCast;
 use wasm_bindgen::prelude::Closure;

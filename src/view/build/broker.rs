@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use super::faults::Faults;
 use super::reuse::{keep_array, keep_list};
+use crate::kafka::broker::SHARE_STATE_TOPIC;
 use crate::kafka::broker::{Broker, BrokerState, Disk};
 use crate::kafka::controller::Controller;
 use crate::kafka::controller::image::{ClusterImage, PartitionRegistration};
@@ -22,6 +23,11 @@ use crate::view::model::{
 };
 
 pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
+
+/// Topics that coordinators keep their state in.
+pub fn is_internal(topic: &str) -> bool {
+    [OFFSETS_TOPIC, SHARE_STATE_TOPIC].contains(&topic)
+}
 /// So many of a log's newest records are shown.
 const CELLS: i64 = 48;
 const KEY_COLOURS: u32 = 8;
@@ -140,7 +146,7 @@ pub fn broker_view(
 ) -> BrokerView {
     let (health, state) = state(source, cluster);
     let logs = source.logs();
-    let replicas = logs.iter().filter(|(tp, ..)| !is_internal(tp)).map(|(tp, log, partition)| {
+    let replicas = logs.iter().filter(|(tp, ..)| !is_of_coordinators(tp)).map(|(tp, log, partition)| {
         let before = before.and_then(|view| view.replicas.iter().find(|replica| replica.tp == **tp));
         replica_view(source, cluster, tp, log, *partition, before.map(|view| &**view))
     });
@@ -157,8 +163,8 @@ pub fn broker_view(
     }
 }
 
-fn is_internal(tp: &TopicPartition) -> bool {
-    tp.topic.as_str() == OFFSETS_TOPIC
+fn is_of_coordinators(tp: &TopicPartition) -> bool {
+    is_internal(tp.topic.as_str())
 }
 
 /// A running broker's state needs no word.
@@ -322,7 +328,7 @@ fn offsets_topic(
     before: Option<&BrokerView>,
 ) -> Option<Rc<OffsetsTopicView>> {
     let before = before.and_then(|view| view.offsets_topic.as_ref());
-    let internal: Vec<_> = logs.iter().filter(|(tp, ..)| is_internal(tp)).collect();
+    let internal: Vec<_> = logs.iter().filter(|(tp, ..)| tp.topic.as_str() == OFFSETS_TOPIC).collect();
     if internal.is_empty() {
         return None;
     }

@@ -12,6 +12,7 @@ use super::reuse::{keep_array, keep_list};
 use crate::client::consumer::{Activity, Consumer, Line, MemberState, Waiting};
 use crate::client::producer::status::{BatchState, Waiting as ProducerWaiting};
 use crate::client::producer::{Phase, Producer};
+use crate::client::program::Program;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, Generation, GroupId, NodeId, Offset, TopicPartition};
@@ -160,6 +161,8 @@ pub fn group_view(
         coordinator: coordinator.map(|(broker, _)| broker),
         waiting: group.and_then(|group| group.waiting(now)).map(Rc::from),
         members,
+        is_share: false,
+        shared: Rc::from([]),
     }
 }
 
@@ -200,7 +203,7 @@ fn consumer_view(
         owned: keep_array(before.map(|view| &view.owned), owned),
         program: keep_array(before.map(|view| &view.program), lines.collect()),
         line: runs.then(|| program.line_index() as u8),
-        progress: progress(consumer, now).filter(|_| runs),
+        progress: program_progress(program, now).filter(|_| runs),
         partitions: keep_array(before.map(|view| &view.partitions), partitions.collect()),
         waiting: if lives { waiting(&consumer.waiting(), now).map(Rc::from) } else { None },
         faults: faults.of_node(source.node),
@@ -246,7 +249,7 @@ fn consumer_state(source: &ClientSource<'_, Consumer>) -> &'static str {
 }
 
 /// A line as code, in the consumer's own words.
-fn code(line: Line) -> String {
+pub fn code(line: Line) -> String {
     match line {
         Line::Poll { timeout_ms } => format!("records = poll({timeout_ms} ms)"),
         Line::Process { us_per_record } if us_per_record % 1000 == 0 => {
@@ -260,8 +263,7 @@ fn code(line: Line) -> String {
 }
 
 /// How much of the batch is processed, in steps of five percent.
-fn progress(consumer: &Consumer, now: Time) -> Option<u8> {
-    let program = consumer.program();
+pub fn program_progress(program: &Program, now: Time) -> Option<u8> {
     let (Activity::Processing { until }, Line::Process { us_per_record }) =
         (program.activity(), program.line())
     else {

@@ -12,6 +12,7 @@ mod inspect;
 mod narrative;
 mod reuse;
 mod server;
+mod share;
 mod sources;
 
 use std::rc::Rc;
@@ -20,6 +21,7 @@ use self::broker::{Cluster, broker_view, controller_view};
 use self::client::{flags, group_view, producer_view};
 use self::faults::Faults;
 use self::reuse::{keep, keep_array, keep_list};
+use self::share::{Shown, share_group_view};
 use self::sources::Sources;
 use super::model::{Flight, Focus, Model, ScenarioView, Setting};
 use crate::kafka::controller::image::ClusterImage;
@@ -46,6 +48,13 @@ pub fn model(session: &Session, focus: Option<&Focus>, before: Option<&Model>) -
         let before = before.and_then(|model| model.groups.iter().find(|group| group.id == id));
         group_view(&id, coordinator, &members, &ends, now, &faults, before.map(|view| &**view))
     });
+    let shown = Shown { brokers: &sources.brokers, image: sources.image, ends: &ends, faults: &faults, now };
+    let share_groups = sources.share_groups();
+    let share_groups = share_groups.iter().map(|group| {
+        let before = before.and_then(|model| model.groups.iter().find(|view| view.id == group.0));
+        share_group_view(group, &shown, before.map(|view| &**view))
+    });
+    let groups = groups.chain(share_groups);
     let controllers = sources
         .controllers
         .iter()
@@ -109,7 +118,7 @@ fn scenario_view(session: &Session, cluster: &Cluster<'_>, before: Option<&Model
     let before = before.map(|model| &model.scenario);
     let scenario = session.scenario();
     let topics =
-        cluster.image.topics().map(|topic| topic.name.as_str()).filter(|name| *name != broker::OFFSETS_TOPIC);
+        cluster.image.topics().map(|topic| topic.name.as_str()).filter(|name| !broker::is_internal(name));
     let (least, most) = scenario.latency_us.clone().into_inner();
     let journal = session.journal().entries();
     ScenarioView {

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use super::broker::{BrokerProcess, BrokerSource};
 use super::client::ClientSource;
 use super::group::GroupAt;
+use super::share::ShareGroupSource;
 use crate::client::consumer::Consumer;
 use crate::client::producer::Producer;
+use crate::client::share_consumer::ShareConsumer;
 use crate::kafka::controller::Controller;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::types::{BrokerId, ControllerId, GroupId, NodeId};
@@ -20,6 +22,7 @@ pub struct Sources<'a> {
     pub brokers: Vec<BrokerSource<'a>>,
     pub producers: Vec<ClientSource<'a, Producer>>,
     pub consumers: Vec<ClientSource<'a, Consumer>>,
+    pub share_consumers: Vec<ClientSource<'a, ShareConsumer>>,
 }
 
 /// A group, where it is coordinated, and its living consumers.
@@ -35,6 +38,7 @@ impl<'a> Sources<'a> {
             brokers: Vec::new(),
             producers: Vec::new(),
             consumers: Vec::new(),
+            share_consumers: Vec::new(),
         };
         for (node, process) in world.processes() {
             sources.add(world, node, process);
@@ -66,8 +70,28 @@ impl<'a> Sources<'a> {
             (_, _, Some(Machine::Consumer(client))) => {
                 self.consumers.push(ClientSource { node, health, client })
             }
+            (_, _, Some(Machine::ShareConsumer(client))) => {
+                self.share_consumers.push(ClientSource { node, health, client })
+            }
             _ => {}
         }
+    }
+
+    /// Likewise share groups.
+    pub fn share_groups(&self) -> Vec<ShareGroupSource<'_, 'a>> {
+        let mut groups: BTreeMap<GroupId, ShareGroupSource<'_, 'a>> = BTreeMap::new();
+        let entry = |id: &GroupId| (id.clone(), None, Vec::new());
+        for source in &self.share_consumers {
+            let id = &source.client.spec().group;
+            groups.entry(id.clone()).or_insert_with(|| entry(id)).2.push(source);
+        }
+        for broker in self.brokers.iter().filter_map(BrokerSource::alive) {
+            for group in broker.groups().share_groups() {
+                let id = &group.base.id;
+                groups.entry(id.clone()).or_insert_with(|| entry(id)).1 = Some((broker.id(), &**group));
+            }
+        }
+        groups.into_values().collect()
     }
 
     /// Groups that have a living consumer or are known to a coordinator, by name.
