@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use super::Broker;
 use super::process::Purpose;
+use super::shares::refused_without_share_groups;
 use super::timer::BrokerTimer;
 use crate::kafka::api_versions;
 use crate::kafka::controller::not_controller;
@@ -23,6 +24,11 @@ impl Broker {
         request: Rc<Request>,
         fx: &mut Effects<BrokerTimer>,
     ) {
+        if let Some(refusal) =
+            refused_without_share_groups(&request).filter(|_| !self.image.has_share_groups())
+        {
+            return fx.respond(id, refusal);
+        }
         match &*request {
             Request::Produce(_) => self.on_produce(now, id, request.clone(), fx),
             Request::Fetch(_) => {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use super::broker_keys::{broker_key, broker_keys, has_effect_on_brokers, without_effect};
 use super::transaction_keys::TransactionSettings;
 use super::{
-    ConfigError, Key, LOG_KEYS, UpdateMode, Values, check_value, listener_key, synonyms_of, topic_key,
-    update_mode,
+    ConfigError, Key, LOG_KEYS, UpdateMode, Values, check_value, default_limit, listener_key, synonyms_of,
+    topic_key, update_mode,
 };
 
 /// Configs of single servers that follow from which brokers and controllers there are, with what says it.
@@ -43,6 +43,19 @@ pub struct MetadataLogConfig {
     pub max_retention_bytes: i64,
     /// Below 0 there is no limit.
     pub max_retention_ms: i64,
+}
+
+/// What counts for share partitions unless their group says otherwise (`ShareGroupConfig`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharePartitionDefaults {
+    /// `group.share.record.lock.duration.ms`
+    pub record_lock_duration_ms: i64,
+    /// `group.share.delivery.count.limit`
+    pub delivery_count_limit: i16,
+    /// `group.share.partition.max.record.locks`
+    pub max_record_locks: i64,
+    /// `group.share.max.share.sessions`
+    pub max_sessions: i64,
 }
 
 /// `share.coordinator.*` (`ShareCoordinatorConfig`).
@@ -96,6 +109,7 @@ pub struct BrokerConfig {
     pub group_share_initialize_retry_interval_ms: i64,
     pub group_share_max_size: i32,
     pub group_share_session_timeout_ms: i32,
+    pub share_partitions: SharePartitionDefaults,
     pub log_cleaner_backoff_ms: i64,
     pub log_cleaner_enable: bool,
     pub log_flush_offset_checkpoint_interval_ms: i64,
@@ -218,7 +232,36 @@ impl BrokerConfig {
                 "it must not be more than replica.lag.time.max.ms, to prevent frequent changes in ISR";
             return refuse("replica.fetch.wait.max.ms", &fetch_wait_ms, reason);
         }
+        self.check_share_bounds()
+    }
+
+    /// `ShareGroupConfig.validate`
+    fn check_share_bounds(&self) -> Result<(), ConfigError> {
+        for what in ["record.lock.duration.ms", "delivery.count.limit", "partition.max.record.locks"] {
+            let named = |which: &str| {
+                let name = format!("group.share.{which}{what}");
+                broker_key(&name).map(|key| self.number(&key)).map(|number| (name, number))
+            };
+            let (Some((name, value)), Some(min), Some(max)) = (named(""), named("min."), named("max."))
+            else {
+                continue;
+            };
+            let reason = match () {
+                () if value < min.1 => format!("it must be greater than or equal to {}", min.0),
+                () if value > max.1 => format!("it must be less than or equal to {}", max.0),
+                () => continue,
+            };
+            return Err(ConfigError::new(&name, value, &reason));
+        }
         Ok(())
+    }
+
+    /// What a broker config that is a number is set to, or its default.
+    ///
+    /// Panics if the default is no number.
+    pub fn number(&self, key: &Key) -> i64 {
+        let given = self.given.get(key.name).and_then(|value| value.trim().parse().ok());
+        given.unwrap_or_else(|| default_limit(key))
     }
 
     fn typed(v: &Values, given: &BTreeMap<String, String>) -> Result<BrokerConfig, ConfigError> {
@@ -281,6 +324,12 @@ impl BrokerConfig {
             group_share_initialize_retry_interval_ms: v.integer("group.share.initialize.retry.interval.ms"),
             group_share_max_size: v.int("group.share.max.size"),
             group_share_session_timeout_ms: v.int("group.share.session.timeout.ms"),
+            share_partitions: SharePartitionDefaults {
+                record_lock_duration_ms: v.integer("group.share.record.lock.duration.ms"),
+                delivery_count_limit: v.int("group.share.delivery.count.limit") as i16,
+                max_record_locks: v.integer("group.share.partition.max.record.locks"),
+                max_sessions: v.integer("group.share.max.share.sessions"),
+            },
             log_cleaner_backoff_ms: v.integer("log.cleaner.backoff.ms"),
             log_cleaner_enable: v.boolean("log.cleaner.enable"),
             log_flush_offset_checkpoint_interval_ms: v.integer("log.flush.offset.checkpoint.interval.ms"),

@@ -5,28 +5,32 @@ use std::collections::BTreeMap;
 use super::{ConfigError, Key, Kind, Values};
 
 const ELIGIBLE_LEADER_REPLICAS: &str = "eligible.leader.replicas.version";
+const SHARE: &str = "share.version";
 
 /// The features whose level can be chosen and makes a difference here.
-pub const FEATURE_KEYS: &[Key] = &[Key {
-    name: ELIGIBLE_LEADER_REPLICAS,
-    default: "1",
-    kind: Kind::Integer { min: 0, max: 1 },
-    doc: "Whether replicas that left an in-sync set below min.insync.replicas may lead (KIP-966).",
-}];
+pub const FEATURE_KEYS: &[Key] = &[
+    Key {
+        name: ELIGIBLE_LEADER_REPLICAS,
+        default: "1",
+        kind: Kind::Integer { min: 0, max: 1 },
+        doc: "Whether replicas that left an in-sync set below min.insync.replicas may lead (KIP-966).",
+    },
+    Key {
+        name: SHARE,
+        default: "1",
+        kind: Kind::Integer { min: 0, max: 1 },
+        doc: "Whether there are share groups (KIP-932).",
+    },
+];
 
 /// Features that Kafka knows and whose level cannot be chosen here.
-const FEATURES_NOT_MODELLED: &[&str] = &[
-    "group.version",
-    "kraft.version",
-    "metadata.version",
-    "share.version",
-    "streams.version",
-    "transaction.version",
-];
+const FEATURES_NOT_MODELLED: &[&str] =
+    &["group.version", "kraft.version", "metadata.version", "streams.version", "transaction.version"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
     pub eligible_leader_replicas: i16,
+    pub share: i16,
 }
 
 impl Features {
@@ -35,7 +39,8 @@ impl Features {
     /// A feature that is not known, that makes no difference here, or a level out of its range.
     pub fn read(given: &BTreeMap<String, String>) -> Result<Features, ConfigError> {
         let values = Values::read(&[FEATURE_KEYS], FEATURES_NOT_MODELLED, given)?;
-        Ok(Features { eligible_leader_replicas: values.int(ELIGIBLE_LEADER_REPLICAS) as i16 })
+        let level = |name: &str| values.int(name) as i16;
+        Ok(Features { eligible_leader_replicas: level(ELIGIBLE_LEADER_REPLICAS), share: level(SHARE) })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Dynamic configs of a group (`GroupConfig`, KIP-848, KIP-932, KIP-1071). The controller checks and keeps them, brokers
 //! tell them, and coordinators of consumer groups go by theirs; those of streams groups have no effect.
 //!
-//! Most are bounded by configs of the brokers, which cannot be set here, so that their defaults are what counts.
+//! Most are bounded by configs of the brokers.
 
 use std::collections::BTreeMap;
 
@@ -207,6 +207,7 @@ fn signed(text: &str) -> (i128, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kafka::config::BrokerConfig;
 
     #[track_caller]
     fn check(own: &[(&str, &str)], expected: Result<(), &str>) {
@@ -258,6 +259,27 @@ mod tests {
             assert!(synonym.is_none_or(|synonym| synonym.default == key.default), "{}", key.name);
         }
         assert!(GROUP_KEYS.windows(2).all(|pair| pair[0].name < pair[1].name));
+    }
+
+    /// `ShareGroupConfig.validate`, and what a group's config is held against.
+    #[test]
+    fn brokers_bound_what_a_group_says_of_locks_and_deliveries_r_share_7_8() {
+        let text = |given: &[(&str, &str)]| -> BTreeMap<String, String> {
+            given.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+        };
+        let short = ("group.share.record.lock.duration.ms", "5000");
+        let refused = BrokerConfig::read(&text(&[short])).expect_err("it is below the least").to_string();
+        assert!(
+            refused.ends_with("must be greater than or equal to group.share.min.record.lock.duration.ms")
+        );
+        let least = ("group.share.min.record.lock.duration.ms", "1000");
+        let brokers = BrokerConfig::read(&text(&[short, least])).expect("they fit to each other");
+        let check = |own: &[(&str, &str)]| check_group_config(&text(own), |key| brokers.number(key));
+        assert_eq!(check(&[("share.record.lock.duration.ms", "2000")]), Ok(()));
+        let refused = check(&[("share.delivery.count.limit", "11")]);
+        let sentence =
+            "share.delivery.count.limit must be less than or equal to group.share.max.delivery.count.limit";
+        assert_eq!(refused, Err(sentence.to_string()));
     }
 
     #[test]

@@ -299,7 +299,7 @@ fn bootstrap_records(config: &BrokerConfig, features: Features) -> Vec<MetadataR
         feature("metadata.version", 30),
         feature("eligible.leader.replicas.version", features.eligible_leader_replicas),
         feature("group.version", 1),
-        feature("share.version", 1),
+        feature("share.version", features.share),
         feature("streams.version", 1),
         feature("transaction.version", 2),
     ];

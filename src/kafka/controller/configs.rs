@@ -13,7 +13,7 @@ use super::image::ClusterImage;
 use super::partitions::Basis;
 use super::topics::Refused;
 use crate::kafka::config::{
-    Key, NULL, broker_key, check_group_config, check_topic_config, default_limit, group_key, topic_key,
+    Key, NULL, broker_key, check_group_config, check_topic_config, group_key, topic_key,
 };
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::metadata_records::{ConfigResource, MetadataRecord};
@@ -270,7 +270,7 @@ fn altered(
             check_topic_config(&values, &basis.config.topic_defaults).map_err(|error| error.to_string())
         }
         Resource::Broker(_) => Ok(()),
-        Resource::Group(_) => check_group_config(&values, default_limit),
+        Resource::Group(_) => check_group_config(&values, |key| basis.config.number(key)),
     };
     valid.map(|()| records).map_err(|sentence| (ErrorCode::InvalidConfig, sentence))
 }

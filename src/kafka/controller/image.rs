@@ -204,6 +204,10 @@ impl ClusterImage {
         self.features.get("eligible.leader.replicas.version").is_some_and(|level| *level > 0)
     }
 
+    pub fn has_share_groups(&self) -> bool {
+        self.features.get("share.version").is_some_and(|level| *level > 0)
+    }
+
     /// The configs of a broker of these configs with what the log says of it over them (R-LOG-53).
     pub fn broker_config(&self, broker: BrokerId, file: &BrokerConfig) -> BrokerConfig {
         let none = BTreeMap::new();

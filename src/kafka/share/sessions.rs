@@ -16,9 +16,6 @@ pub type TopicIdPartition = (TopicId, i32);
 pub const INITIAL_EPOCH: i32 = 0;
 pub const FINAL_EPOCH: i32 = -1;
 
-/// `group.share.max.share.sessions`.
-const MAX_SESSIONS: usize = 2000;
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareSession {
     /// Of the next request.
@@ -56,7 +53,7 @@ impl ShareSessions {
     }
 
     /// What a fetch with `epoch` on a connection reads, in the session's order, after it named and forgot some (`newContext`). One that
-    /// closes the session reads nothing.
+    /// closes the session reads nothing. There are `max_sessions` at most (`group.share.max.share.sessions`).
     ///
     /// # Errors
     ///
@@ -69,6 +66,7 @@ impl ShareSessions {
         named: Named,
         has_acknowledgements: bool,
         connection: Incoming,
+        max_sessions: i64,
     ) -> Result<Vec<TopicIdPartition>, ErrorCode> {
         match epoch {
             FINAL_EPOCH => {
@@ -78,7 +76,7 @@ impl ShareSessions {
             INITIAL_EPOCH if has_acknowledgements => Err(ErrorCode::InvalidRequest),
             INITIAL_EPOCH => {
                 self.sessions.remove(key);
-                if self.sessions.len() >= MAX_SESSIONS {
+                if self.sessions.len() as i64 >= max_sessions {
                     return Err(ErrorCode::ShareSessionLimitReached);
                 }
                 let (epoch, partitions) = (next_epoch(INITIAL_EPOCH), named.partitions.clone());
@@ -167,6 +165,8 @@ mod tests {
     use crate::kafka::effects::Channel;
     use crate::kafka::types::NodeId;
 
+    const MAX: i64 = 2000;
+
     fn key() -> Key {
         ("g".into(), "m".into())
     }
@@ -184,7 +184,7 @@ mod tests {
         let mut sessions = ShareSessions::default();
         let mut fetch = |epoch, named: &[i32], forgotten: &[i32]| {
             let named = Named { partitions: tips(named), forgotten: tips(forgotten) };
-            sessions.fetch(&key(), epoch, named, false, connection(1))
+            sessions.fetch(&key(), epoch, named, false, connection(1), MAX)
         };
         assert_eq!(fetch(0, &[0, 1], &[]), Ok(tips(&[0, 1])));
         assert_eq!(fetch(1, &[2, 1], &[0]), Ok(tips(&[1, 2])));
@@ -199,18 +199,18 @@ mod tests {
         let not_found = Err(ErrorCode::ShareSessionNotFound);
         for epoch in [-1, 1] {
             assert_eq!(sessions.acknowledge(&key(), epoch), not_found);
-            assert!(sessions.fetch(&key(), epoch, Named::default(), false, connection(1)).is_err());
+            assert!(sessions.fetch(&key(), epoch, Named::default(), false, connection(1), MAX).is_err());
         }
         assert_eq!(sessions.acknowledge(&key(), 0), Err(ErrorCode::InvalidShareSessionEpoch));
         assert_eq!(
-            sessions.fetch(&key(), 0, Named::default(), true, connection(1)),
+            sessions.fetch(&key(), 0, Named::default(), true, connection(1), MAX),
             Err(ErrorCode::InvalidRequest)
         );
         let named = Named { partitions: tips(&[0]), ..Named::default() };
-        sessions.fetch(&key(), 0, named, false, connection(1)).expect("it opens");
+        sessions.fetch(&key(), 0, named, false, connection(1), MAX).expect("it opens");
         assert_eq!(sessions.acknowledge(&key(), 1), Ok(()));
         assert_eq!(sessions.acknowledge(&key(), 1), Err(ErrorCode::InvalidShareSessionEpoch));
-        assert_eq!(sessions.fetch(&key(), 2, Named::default(), true, connection(1)), Ok(tips(&[0])));
+        assert_eq!(sessions.fetch(&key(), 2, Named::default(), true, connection(1), MAX), Ok(tips(&[0])));
         assert_eq!(sessions.acknowledge(&key(), -1), Ok(()));
     }
 
@@ -219,9 +219,9 @@ mod tests {
         let mut sessions = ShareSessions::default();
         for number in 0..2000 {
             let key = ("g".into(), MemberId::new(&number.to_string()));
-            assert!(sessions.fetch(&key, 0, Named::default(), false, connection(number)).is_ok());
+            assert!(sessions.fetch(&key, 0, Named::default(), false, connection(number), MAX).is_ok());
         }
-        let refused = sessions.fetch(&key(), 0, Named::default(), false, connection(1));
+        let refused = sessions.fetch(&key(), 0, Named::default(), false, connection(1), MAX);
         assert_eq!(refused, Err(ErrorCode::ShareSessionLimitReached));
     }
 
@@ -229,7 +229,7 @@ mod tests {
     fn a_session_ends_with_the_connection_that_it_was_opened_on_r_share_14() {
         let mut sessions = ShareSessions::default();
         for number in [1, 2] {
-            sessions.fetch(&key(), 0, Named::default(), false, connection(number)).expect("it opens");
+            sessions.fetch(&key(), 0, Named::default(), false, connection(number), MAX).expect("it opens");
         }
         assert_eq!(sessions.disconnected(connection(1)), Some((key(), false)), "it was opened anew since");
         assert_eq!(sessions.disconnected(connection(1)), None);

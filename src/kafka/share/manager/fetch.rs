@@ -47,7 +47,7 @@ const RECORD_LIMIT: i8 = 1;
 
 impl Limits {
     fn of(request: &ShareFetchRequest, ground: &Ground<'_>) -> Limits {
-        let max_bytes = request.max_bytes.min(ground.fetch_max_bytes);
+        let max_bytes = request.max_bytes.min(ground.config.fetch_max_bytes);
         let is_strict = request.share_acquire_mode == RECORD_LIMIT;
         Limits {
             mode: if is_strict { AcquireMode::RecordLimit } else { AcquireMode::BatchOptimized },
@@ -68,15 +68,10 @@ impl SharePartitionManager {
         fx: &mut ManagerEffects,
     ) {
         let acknowledgements = acknowledgements_of(request);
-        let opened = self.open_session(id, request, !acknowledgements.is_empty());
+        let opened = self.open_session(id, request, !acknowledgements.is_empty(), ground);
         let ((group, member), partitions) = match opened {
             Ok(opened) => opened,
-            Err(error) => {
-                let error_code = error.code();
-                return fx
-                    .effects
-                    .respond(id, ShareFetchResponse { error_code, ..ShareFetchResponse::default() });
-            }
+            Err(error) => return self.refuse_fetch(id, error, request.max_wait_ms.into(), ground, fx),
         };
         let pending = Pending {
             kind: Kind::Fetch,
@@ -93,11 +88,28 @@ impl SharePartitionManager {
         self.wait_for_records(parked, request, ground, fx);
     }
 
+    /// Whoever has no room for a session is told so after the time that it would wait for records
+    /// (`createIdleShareFetchTimerTask`).
+    fn refuse_fetch(
+        &mut self,
+        id: RequestId,
+        error: ErrorCode,
+        max_wait_ms: i64,
+        ground: &Ground<'_>,
+        fx: &mut ManagerEffects,
+    ) {
+        if error == ErrorCode::ShareSessionLimitReached {
+            return fx.effects.set_timer(ShareFetchTimer::Idle(id), ground.now.plus_ms(max_wait_ms));
+        }
+        fx.effects.respond(id, refusal(error));
+    }
+
     fn open_session(
         &mut self,
         id: RequestId,
         request: &ShareFetchRequest,
         has_acknowledgements: bool,
+        ground: &Ground<'_>,
     ) -> Result<((GroupId, MemberId), Vec<TopicIdPartition>), ErrorCode> {
         let who = who(request.group_id.as_deref(), request.member_id.as_deref())?;
         let wants = [request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms];
@@ -113,8 +125,10 @@ impl SharePartitionManager {
             .flat_map(|topic| topic.partitions.iter().map(|partition| (TopicId(topic.topic_id), *partition)));
         let forgotten = forgotten.collect();
         let epoch = request.share_session_epoch;
+        let max_sessions = ground.config.share_partitions.max_sessions;
         let named = Named { partitions: named.collect(), forgotten };
-        let mut partitions = self.sessions.fetch(&who, epoch, named, has_acknowledgements, id.incoming())?;
+        let mut partitions =
+            self.sessions.fetch(&who, epoch, named, has_acknowledgements, id.incoming(), max_sessions)?;
         rotate(&mut partitions, epoch);
         Ok((who, partitions))
     }
@@ -282,6 +296,10 @@ fn acknowledgements_of(request: &ShareFetchRequest) -> Acknowledgements<'_> {
     });
     let has_some = |batches: &[_]| !batches.is_empty();
     parts.filter(|(_, batches)| has_some(batches)).collect()
+}
+
+pub(super) fn refusal(error: ErrorCode) -> ShareFetchResponse {
+    ShareFetchResponse { error_code: error.code(), ..ShareFetchResponse::default() }
 }
 
 /// How much each partition may take (`PartitionMaxBytesStrategy`): as much as any other, and what is left over goes to one

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::super::partition::ShareSettings;
 use super::super::range::OffsetRange;
 use super::super::sessions::TopicIdPartition;
-use crate::kafka::config::{OffsetReset, group_offset_reset, group_value};
+use crate::kafka::config::{BrokerConfig, OffsetReset, group_offset_reset, group_value};
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::log::Isolation;
 use crate::kafka::protocol::ErrorCode;
@@ -22,8 +22,7 @@ pub struct Ground<'a> {
     pub now: Time,
     pub image: &'a ClusterImage,
     pub replicas: &'a ReplicaManager,
-    /// fetch.max.bytes
-    pub fetch_max_bytes: i32,
+    pub config: &'a BrokerConfig,
 }
 
 /// Batches as they were read, with those that a reader of committed records passes over.
@@ -64,11 +63,15 @@ impl Ground<'_> {
 
     pub(super) fn settings(&self, group: &GroupId) -> ShareSettings {
         let own = self.image.group_configs.get(group.as_str());
-        let number = |name: &str| group_value(own, name).parse::<i64>().unwrap_or_default();
+        let number = |name: &str, default: i64| {
+            own.and_then(|own| own.get(name)).and_then(|value| value.trim().parse().ok()).unwrap_or(default)
+        };
+        let default = &self.config.share_partitions;
+        let limit = number("share.delivery.count.limit", default.delivery_count_limit.into());
         ShareSettings {
-            record_lock_duration_ms: number("share.record.lock.duration.ms"),
-            delivery_count_limit: number("share.delivery.count.limit").try_into().unwrap_or(i16::MAX),
-            max_record_locks: number("share.partition.max.record.locks"),
+            record_lock_duration_ms: number("share.record.lock.duration.ms", default.record_lock_duration_ms),
+            delivery_count_limit: limit.try_into().unwrap_or(i16::MAX),
+            max_record_locks: number("share.partition.max.record.locks", default.max_record_locks),
             is_renewal_enabled: group_value(own, "share.renew.acknowledge.enable") == "true",
         }
     }

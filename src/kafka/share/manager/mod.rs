@@ -57,6 +57,8 @@ pub enum ShareFetchTimer {
     Deadline(u64),
     /// A lock may end.
     Lock(ShareKey, Instance),
+    /// A fetch for whose session there is no room has waited as long as others.
+    Idle(RequestId),
 }
 
 #[derive(Debug, Default)]
@@ -207,6 +209,9 @@ impl SharePartitionManager {
         match timer {
             ShareFetchTimer::Deadline(fetch) => self.end_fetch(*fetch, ground, fx),
             ShareFetchTimer::Lock(key, instance) => self.end_locks(key, *instance, ground, fx),
+            ShareFetchTimer::Idle(id) => {
+                fx.effects.respond(*id, fetch::refusal(ErrorCode::ShareSessionLimitReached));
+            }
         }
     }
 

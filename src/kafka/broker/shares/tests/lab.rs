@@ -14,6 +14,7 @@ use uuid::Uuid;
 use crate::kafka::broker::admin::OFFSETS_TOPIC;
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::broker::{Broker, BrokerSetup, Disk, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC};
+use crate::kafka::config::BrokerConfig;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Channel, Effect, Effects, Incoming, Input, Peer, RequestId};
 use crate::kafka::log::FirstBatch;
@@ -47,6 +48,7 @@ fn image(
     (leader, state_leader): (BrokerId, BrokerId),
     partitions: i32,
     epoch: i32,
+    share_version: i16,
     group: &BTreeMap<String, String>,
 ) -> ClusterImage {
     let registered = |id: i32| {
@@ -67,6 +69,7 @@ fn image(
         MetadataRecord::Partition(record)
     };
     let mut records = vec![registered(1), registered(2)];
+    records.push(MetadataRecord::FeatureLevel { name: "share.version".to_string(), level: share_version });
     records.push(topic("t", TOPIC));
     let leader_of = |number| if number == 0 { leader } else { ME };
     records.extend((0..partitions).map(|number| partition(TOPIC, number, leader_of(number))));
@@ -83,11 +86,13 @@ fn image(
 
 pub struct Lab {
     pub broker: Broker,
+    config: Rc<BrokerConfig>,
     pub now: Time,
     pub group_config: BTreeMap<String, String>,
     /// How many t has.
     partitions: i32,
     epoch: i32,
+    pub share_version: i16,
     leader: BrokerId,
     state_leader: BrokerId,
     sequence: u64,
@@ -113,15 +118,26 @@ impl Lab {
         lab
     }
 
+    /// The broker has these configs.
+    pub fn with_broker(configs: &[(&str, &str)]) -> Lab {
+        let text = |(key, value): &(&str, &str)| (key.to_string(), value.to_string());
+        let mut lab = Lab::with_partitions(1, &[]);
+        lab.config = Rc::new(BrokerConfig::read(&configs.iter().map(text).collect()).expect("it is sound"));
+        lab.restart();
+        lab
+    }
+
     /// Nothing has begun.
     pub fn with_partitions(partitions: i32, group_config: &[(&str, &str)]) -> Lab {
         let text = |(key, value): &(&str, &str)| (key.to_string(), value.to_string());
         let mut lab = Lab {
-            broker: broker(Disk::default()),
+            broker: broker(Disk::default(), Rc::default()),
+            config: Rc::default(),
             now: Time::ZERO,
             group_config: group_config.iter().map(text).collect(),
             partitions,
             epoch: 0,
+            share_version: 1,
             leader: ME,
             state_leader: ME,
             sequence: 0,
@@ -142,7 +158,13 @@ impl Lab {
         let mut fx = Effects::default();
         self.broker.load_image(
             self.now,
-            image((self.leader, self.state_leader), self.partitions, self.epoch, &self.group_config),
+            image(
+                (self.leader, self.state_leader),
+                self.partitions,
+                self.epoch,
+                self.share_version,
+                &self.group_config,
+            ),
             &mut fx,
         );
         self.carry(fx);
@@ -159,8 +181,9 @@ impl Lab {
 
     /// The process ends and starts again with what is on its disk.
     pub fn restart(&mut self) {
-        let before = std::mem::replace(&mut self.broker, broker(Disk::default()));
-        self.broker = broker(before.into_disk());
+        let config = || self.config.clone();
+        let before = std::mem::replace(&mut self.broker, broker(Disk::default(), config()));
+        self.broker = broker(before.into_disk(), config());
         self.coming.clear();
         self.timers.clear();
         self.epoch += 1;
@@ -378,12 +401,12 @@ fn transactional(producer: i64) -> BatchParameters {
     }
 }
 
-fn broker(disk: Disk) -> Broker {
+fn broker(disk: Disk, config: Rc<BrokerConfig>) -> Broker {
     Broker::new(BrokerSetup {
         id: ME,
         rack: None,
         voters: Rc::new([ControllerId(101)]),
-        config: Rc::default(),
+        config,
         disk,
         random: Random::stream(1, "broker"),
     })

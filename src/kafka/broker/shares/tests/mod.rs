@@ -143,6 +143,33 @@ fn requests_that_contradict_themselves_are_refused_r_share_15() {
     }
 }
 
+/// `isShareGroupProtocolEnabled`
+#[test]
+fn without_the_feature_there_are_no_share_groups_r_share_15() {
+    let mut lab = Lab::new(EARLIEST);
+    lab.share_version = 0;
+    lab.move_states(BrokerId(1));
+    let unsupported = ErrorCode::UnsupportedVersion;
+    let response = fetched(Some(lab.ask(Member::new("s1").fetch_request(Vec::new()))));
+    assert_eq!(ErrorCode::from_code(response.error_code), unsupported);
+    assert_eq!(lab.alter_offsets(2), unsupported);
+    assert_eq!(lab.delete_offsets(&["t"]).0, unsupported);
+    assert_eq!(ErrorCode::from_code(lab.describe_offsets(None).error_code), unsupported);
+}
+
+/// `createIdleShareFetchTimerTask`: it would be asked again at once otherwise.
+#[test]
+fn whoever_has_no_room_for_a_session_is_told_so_late_r_share_15() {
+    let mut lab = Lab::with_broker(&[("group.share.max.share.sessions", "1")]);
+    let first = lab.send(Member::new("s1").fetch_request(Vec::new()));
+    let second = lab.send(Member::new("s2").fetch_request(Vec::new()));
+    lab.run_for(199);
+    assert!(lab.answer(first).is_none() && lab.answer(second).is_none());
+    lab.run_for(1);
+    let response = fetched(lab.answer(second));
+    assert_eq!(ErrorCode::from_code(response.error_code), ErrorCode::ShareSessionLimitReached);
+}
+
 #[test]
 fn a_group_whose_state_has_not_begun_reads_nothing_r_share_3() {
     let mut lab = Lab::new(EARLIEST);
