@@ -8,7 +8,7 @@
 use bytes::Bytes;
 
 use super::super::types::{GroupId, LeaderEpoch, Offset, TopicId};
-use super::wire::{Reader, WireError, WireProblem, Writer};
+use super::wire::{Field, Reader, WireError, WireProblem, Writer, tables};
 
 /// Which share partition a record is about, and which kind of record it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,14 +26,16 @@ pub enum ShareRecordKind {
     Update = 1,
 }
 
-/// One state for the offsets from first to last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShareStateBatch {
-    pub first_offset: Offset,
-    pub last_offset: Offset,
-    /// 0 available, 2 acknowledged, 4 archived.
-    pub delivery_state: i8,
-    pub delivery_count: i16,
+tables! {
+    /// One state for the offsets from first to last.
+    #[derive(Copy)]
+    ShareStateBatch {
+        first_offset: Offset,
+        last_offset: Offset,
+        /// 0 available, 2 acknowledged, 4 archived.
+        delivery_state: i8,
+        delivery_count: i16,
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +106,7 @@ impl ShareSnapshotValue {
         w.i64(self.start_offset.0);
         w.i64(self.create_timestamp_ms);
         w.i64(self.write_timestamp_ms);
-        write_batches(&mut w, &self.state_batches);
+        self.state_batches.write(&mut w);
         write_count(&mut w, self.delivery_complete_count);
         w.finish()
     }
@@ -122,7 +124,7 @@ impl ShareSnapshotValue {
             delivery_complete_count: UNKNOWN_COUNT,
             create_timestamp_ms: r.i64()?,
             write_timestamp_ms: r.i64()?,
-            state_batches: r.compact_array(read_batch)?,
+            state_batches: Field::read(&mut r)?,
         };
         value.delivery_complete_count = read_count(&mut r)?;
         r.finish()?;
@@ -137,7 +139,7 @@ impl ShareUpdateValue {
         w.i32(self.snapshot_epoch);
         w.i32(self.leader_epoch.0);
         w.i64(self.start_offset.0);
-        write_batches(&mut w, &self.state_batches);
+        self.state_batches.write(&mut w);
         write_count(&mut w, self.delivery_complete_count);
         w.finish()
     }
@@ -152,33 +154,12 @@ impl ShareUpdateValue {
             leader_epoch: LeaderEpoch(r.i32()?),
             start_offset: Offset(r.i64()?),
             delivery_complete_count: UNKNOWN_COUNT,
-            state_batches: r.compact_array(read_batch)?,
+            state_batches: Field::read(&mut r)?,
         };
         value.delivery_complete_count = read_count(&mut r)?;
         r.finish()?;
         Ok(value)
     }
-}
-
-fn write_batches(w: &mut Writer, batches: &[ShareStateBatch]) {
-    w.compact_array(batches, |w, batch| {
-        w.i64(batch.first_offset.0);
-        w.i64(batch.last_offset.0);
-        w.i8(batch.delivery_state);
-        w.i16(batch.delivery_count);
-        w.tags(&[]);
-    });
-}
-
-fn read_batch(r: &mut Reader<'_>) -> Result<ShareStateBatch, WireError> {
-    let batch = ShareStateBatch {
-        first_offset: Offset(r.i64()?),
-        last_offset: Offset(r.i64()?),
-        delivery_state: r.i8()?,
-        delivery_count: r.i16()?,
-    };
-    r.tags()?;
-    Ok(batch)
 }
 
 /// A tagged field is left out where it has its default.

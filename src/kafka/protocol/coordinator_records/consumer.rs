@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use super::{ConsumerKey, CoordinatorRecord, RecordKey, read_only_version};
-use crate::kafka::protocol::wire::{Reader, WireError, Writer};
+use super::{ConsumerKey, CoordinatorRecord, RecordKey, decode, encode, read, write};
+use crate::kafka::protocol::wire::{Field, Reader, WireError, Writer, tables};
 use crate::kafka::types::{GroupEpoch, GroupId, MemberId, TopicId};
 
 /// A record of a consumer group; no value means that the key is deleted.
@@ -45,42 +45,12 @@ pub struct SubscriptionValue {
     pub classic: Option<ClassicMemberMetadata>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClassicMemberMetadata {
-    pub session_timeout_ms: i32,
-    pub supported_protocols: Vec<ClassicProtocol>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClassicProtocol {
-    pub name: String,
-    pub metadata: Bytes,
-}
-
 /// `ConsumerGroupTargetAssignmentMetadataValue`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetMetadataValue {
     pub epoch: GroupEpoch,
     /// When it was computed, in milliseconds since 1970; 0 if that is not known (KIP-1263).
     pub timestamp_ms: i64,
-}
-
-/// One topic of a target assignment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TargetTopic {
-    pub topic_id: TopicId,
-    pub partitions: Vec<i32>,
-}
-
-/// `ConsumerGroupCurrentMemberAssignmentValue`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CurrentAssignmentValue {
-    pub member_epoch: GroupEpoch,
-    pub previous_member_epoch: GroupEpoch,
-    /// The number of a `MemberState`.
-    pub state: i8,
-    pub assigned: Vec<AssignedTopic>,
-    pub pending_revocation: Vec<AssignedTopic>,
 }
 
 /// One topic of a current assignment.
@@ -92,14 +62,46 @@ pub struct AssignedTopic {
     pub epochs: Option<Vec<GroupEpoch>>,
 }
 
-/// `ConsumerGroupRegularExpressionValue`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RegularExpressionValue {
-    pub topics: Vec<String>,
-    /// The metadata offset at which it was resolved.
-    pub version: i64,
-    /// Milliseconds since 1970.
-    pub timestamp_ms: i64,
+tables! {
+    ClassicMemberMetadata {
+        session_timeout_ms: i32,
+        supported_protocols: Vec<ClassicProtocol>,
+    }
+
+    ClassicProtocol {
+        name: String,
+        metadata: Bytes,
+    }
+
+    /// `ConsumerGroupTargetAssignmentMemberValue`
+    TargetValue {
+        topics: Vec<TargetTopic>,
+    }
+
+    /// One topic of a target assignment.
+    TargetTopic {
+        topic_id: TopicId,
+        partitions: Vec<i32>,
+    }
+
+    /// `ConsumerGroupCurrentMemberAssignmentValue`
+    CurrentAssignmentValue {
+        member_epoch: GroupEpoch,
+        previous_member_epoch: GroupEpoch,
+        /// The number of a `MemberState`.
+        state: i8,
+        assigned: Vec<AssignedTopic>,
+        pending_revocation: Vec<AssignedTopic>,
+    }
+
+    /// `ConsumerGroupRegularExpressionValue`
+    RegularExpressionValue {
+        topics: Vec<String>,
+        /// The metadata offset at which it was resolved.
+        version: i64,
+        /// Milliseconds since 1970.
+        timestamp_ms: i64,
+    }
 }
 
 impl ConsumerRecord {
@@ -117,15 +119,13 @@ impl ConsumerRecord {
             ConsumerKey::TargetMetadata => {
                 ConsumerRecord::TargetMetadata(value.map(TargetMetadataValue::decode).transpose()?)
             }
-            ConsumerKey::Target(member) => {
-                ConsumerRecord::Target(member, value.map(TargetTopic::decode).transpose()?)
-            }
+            ConsumerKey::Target(member) => ConsumerRecord::Target(member, decode_target(value)?),
             ConsumerKey::CurrentAssignment(member) => {
-                let value = value.map(CurrentAssignmentValue::decode).transpose()?;
+                let value = decode("ConsumerGroupCurrentMemberAssignmentValue", value)?;
                 ConsumerRecord::CurrentAssignment(member, value)
             }
             ConsumerKey::RegularExpression(regex) => {
-                let value = value.map(RegularExpressionValue::decode).transpose()?;
+                let value = decode("ConsumerGroupRegularExpressionValue", value)?;
                 ConsumerRecord::RegularExpression(regex, value)
             }
         })
@@ -147,39 +147,27 @@ impl ConsumerRecord {
                 (ConsumerKey::TargetMetadata, value.as_ref().map(TargetMetadataValue::encode))
             }
             ConsumerRecord::Target(member, value) => {
-                (ConsumerKey::Target(member.clone()), value.as_deref().map(TargetTopic::encode))
+                (ConsumerKey::Target(member.clone()), value.as_deref().map(encode_target))
             }
             ConsumerRecord::CurrentAssignment(member, value) => {
-                let value = value.as_ref().map(CurrentAssignmentValue::encode);
-                (ConsumerKey::CurrentAssignment(member.clone()), value)
+                (ConsumerKey::CurrentAssignment(member.clone()), value.as_ref().map(encode))
             }
             ConsumerRecord::RegularExpression(regex, value) => {
-                let value = value.as_ref().map(RegularExpressionValue::encode);
-                (ConsumerKey::RegularExpression(regex.clone()), value)
+                (ConsumerKey::RegularExpression(regex.clone()), value.as_ref().map(encode))
             }
         };
         CoordinatorRecord { key: RecordKey::Consumer(group.clone(), key).encode(), value }
     }
 }
 
-/// A value of the only version there is.
-fn write(fields: impl FnOnce(&mut Writer)) -> Bytes {
-    let mut w = Writer::new();
-    w.i16(0);
-    fields(&mut w);
-    w.finish()
+/// Consumer groups and share groups have the same.
+pub(super) fn encode_target(topics: &[TargetTopic]) -> Bytes {
+    encode(&TargetValue { topics: topics.to_vec() })
 }
 
-fn read<'a, T>(
-    what: &'static str,
-    bytes: &'a [u8],
-    fields: impl FnOnce(&mut Reader<'a>) -> Result<T, WireError>,
-) -> Result<T, WireError> {
-    let mut r = Reader::new(what, bytes);
-    read_only_version(&mut r)?;
-    let value = fields(&mut r)?;
-    r.finish()?;
-    Ok(value)
+pub(super) fn decode_target(value: Option<&[u8]>) -> Result<Option<Vec<TargetTopic>>, WireError> {
+    let target: Option<TargetValue> = decode("TargetAssignmentMemberValue", value)?;
+    Ok(target.map(|target| target.topics))
 }
 
 /// The number in a tagged field; 0 without it.
@@ -240,7 +228,12 @@ impl SubscriptionValue {
             w.i32(self.rebalance_timeout_ms);
             w.compact_nullable_string(self.server_assignor.as_deref());
             let classic = self.classic.as_ref();
-            let classic = classic.map(|classic| Writer::tagged(0, |w| classic.write(w)));
+            // A byte says that it is not null.
+            let present = |w: &mut Writer, classic: &ClassicMemberMetadata| {
+                w.i8(1);
+                classic.write(w);
+            };
+            let classic = classic.map(|classic| Writer::tagged(0, |w| present(w, classic)));
             w.tags(classic.as_slice());
         })
     }
@@ -260,8 +253,8 @@ impl SubscriptionValue {
                 classic: None,
             };
             for (tag, mut field) in r.tags()? {
-                if tag == 0 {
-                    value.classic = ClassicMemberMetadata::read(&mut field)?;
+                if tag == 0 && field.i8()? >= 0 {
+                    value.classic = Some(ClassicMemberMetadata::read(&mut field)?);
                 }
             }
             Ok(value)
@@ -269,135 +262,25 @@ impl SubscriptionValue {
     }
 }
 
-impl ClassicMemberMetadata {
-    /// A byte says that it is not null.
+impl Field for AssignedTopic {
     fn write(&self, w: &mut Writer) {
-        w.i8(1);
-        w.i32(self.session_timeout_ms);
-        w.compact_array(&self.supported_protocols, |w, protocol| {
-            w.compact_string(&protocol.name);
-            w.compact_bytes(&protocol.metadata);
-            w.tags(&[]);
-        });
-        w.tags(&[]);
-    }
-
-    fn read(r: &mut Reader<'_>) -> Result<Option<ClassicMemberMetadata>, WireError> {
-        if r.i8()? < 0 {
-            return Ok(None);
-        }
-        let value = ClassicMemberMetadata {
-            session_timeout_ms: r.i32()?,
-            supported_protocols: r.compact_array(|r| {
-                let name = r.compact_string()?.to_string();
-                let metadata = Bytes::copy_from_slice(r.compact_bytes()?);
-                r.tags()?;
-                Ok(ClassicProtocol { name, metadata })
-            })?,
-        };
-        r.tags()?;
-        Ok(Some(value))
-    }
-}
-
-impl TargetTopic {
-    pub(super) fn encode(topics: &[TargetTopic]) -> Bytes {
-        write(|w| {
-            w.compact_array(topics, |w, topic| {
-                w.uuid(topic.topic_id.0);
-                w.compact_array(&topic.partitions, |w, partition| w.i32(*partition));
-                w.tags(&[]);
-            });
-            w.tags(&[]);
-        })
-    }
-
-    pub(super) fn decode(bytes: &[u8]) -> Result<Vec<TargetTopic>, WireError> {
-        read("ConsumerGroupTargetAssignmentMemberValue", bytes, |r| {
-            let topics = r.compact_array(|r| {
-                let topic_id = TopicId(r.uuid()?);
-                let partitions = r.compact_array(Reader::i32)?;
-                r.tags()?;
-                Ok(TargetTopic { topic_id, partitions })
-            })?;
-            r.tags()?;
-            Ok(topics)
-        })
-    }
-}
-
-impl CurrentAssignmentValue {
-    fn encode(&self) -> Bytes {
-        write(|w| {
-            w.i32(self.member_epoch.0);
-            w.i32(self.previous_member_epoch.0);
-            w.i8(self.state);
-            w.compact_array(&self.assigned, AssignedTopic::write);
-            w.compact_array(&self.pending_revocation, AssignedTopic::write);
-            w.tags(&[]);
-        })
-    }
-
-    fn decode(bytes: &[u8]) -> Result<CurrentAssignmentValue, WireError> {
-        read("ConsumerGroupCurrentMemberAssignmentValue", bytes, |r| {
-            let value = CurrentAssignmentValue {
-                member_epoch: GroupEpoch(r.i32()?),
-                previous_member_epoch: GroupEpoch(r.i32()?),
-                state: r.i8()?,
-                assigned: r.compact_array(AssignedTopic::read)?,
-                pending_revocation: r.compact_array(AssignedTopic::read)?,
-            };
-            r.tags()?;
-            Ok(value)
-        })
-    }
-}
-
-impl AssignedTopic {
-    fn write(w: &mut Writer, topic: &AssignedTopic) {
-        w.uuid(topic.topic_id.0);
-        w.compact_array(&topic.partitions, |w, partition| w.i32(*partition));
-        let epochs = topic.epochs.as_deref();
+        self.topic_id.write(w);
+        self.partitions.write(w);
+        let epochs = self.epochs.as_deref();
         let epochs =
             epochs.map(|epochs| Writer::tagged(0, |w| w.compact_array(epochs, |w, epoch| w.i32(epoch.0))));
         w.tags(epochs.as_slice());
     }
 
     fn read(r: &mut Reader<'_>) -> Result<AssignedTopic, WireError> {
-        let mut topic = AssignedTopic {
-            topic_id: TopicId(r.uuid()?),
-            partitions: r.compact_array(Reader::i32)?,
-            epochs: None,
-        };
+        let mut topic =
+            AssignedTopic { topic_id: Field::read(r)?, partitions: Field::read(r)?, epochs: None };
         for (tag, mut field) in r.tags()? {
             if tag == 0 {
                 topic.epochs = field.compact_nullable_array(|r| Ok(GroupEpoch(r.i32()?)))?;
             }
         }
         Ok(topic)
-    }
-}
-
-impl RegularExpressionValue {
-    fn encode(&self) -> Bytes {
-        write(|w| {
-            w.compact_array(&self.topics, |w, topic| w.compact_string(topic));
-            w.i64(self.version);
-            w.i64(self.timestamp_ms);
-            w.tags(&[]);
-        })
-    }
-
-    fn decode(bytes: &[u8]) -> Result<RegularExpressionValue, WireError> {
-        read("ConsumerGroupRegularExpressionValue", bytes, |r| {
-            let value = RegularExpressionValue {
-                topics: r.compact_array(|r| Ok(r.compact_string()?.to_string()))?,
-                version: r.i64()?,
-                timestamp_ms: r.i64()?,
-            };
-            r.tags()?;
-            Ok(value)
-        })
     }
 }
 

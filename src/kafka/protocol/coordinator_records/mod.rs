@@ -13,7 +13,7 @@ mod share;
 use bytes::Bytes;
 
 use super::super::types::{GroupId, MemberId, Topic, TopicPartition};
-use super::wire::{Reader, WireError, WireProblem, Writer};
+use super::wire::{Field, Reader, WireError, WireProblem, Writer};
 
 pub use classic::{GroupMetadataValue, MemberMetadata};
 pub use consumer::{
@@ -231,10 +231,33 @@ fn read_version(r: &mut Reader<'_>) -> Result<i16, WireError> {
     }
 }
 
-/// The values of the newer group protocols have one version.
-fn read_only_version(r: &mut Reader<'_>) -> Result<(), WireError> {
+/// A value of the newer group protocols, which have one version.
+fn write(fields: impl FnOnce(&mut Writer)) -> Bytes {
+    let mut w = Writer::new();
+    w.i16(0);
+    fields(&mut w);
+    w.finish()
+}
+
+fn encode<T: Field>(value: &T) -> Bytes {
+    write(|w| value.write(w))
+}
+
+fn read<'a, T>(
+    what: &'static str,
+    bytes: &'a [u8],
+    fields: impl FnOnce(&mut Reader<'a>) -> Result<T, WireError>,
+) -> Result<T, WireError> {
+    let mut r = Reader::new(what, bytes);
     match r.i16()? {
-        0 => Ok(()),
-        version => Err(r.error(WireProblem::Version(version))),
+        0 => {}
+        version => return Err(r.error(WireProblem::Version(version))),
     }
+    let value = fields(&mut r)?;
+    r.finish()?;
+    Ok(value)
+}
+
+fn decode<T: Field>(what: &'static str, bytes: Option<&[u8]>) -> Result<Option<T>, WireError> {
+    bytes.map(|bytes| read(what, bytes, |r| T::read(r))).transpose()
 }

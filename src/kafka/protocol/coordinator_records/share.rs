@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 
+use super::consumer::{decode_target, encode_target};
 use super::{
-    CoordinatorRecord, GroupEpochValue, RecordKey, ShareGroupKey, TargetMetadataValue, TargetTopic,
-    read_only_version,
+    CoordinatorRecord, GroupEpochValue, RecordKey, ShareGroupKey, TargetMetadataValue, TargetTopic, decode,
+    encode, read, write,
 };
-use crate::kafka::protocol::wire::{Reader, WireError, Writer};
+use crate::kafka::protocol::wire::{WireError, tables};
 use crate::kafka::types::{GroupEpoch, GroupId, MemberId, Topic, TopicId};
 
 /// A record of a share group; no value means that the key is deleted.
@@ -20,40 +21,39 @@ pub enum ShareGroupRecord {
     StatePartitions(Option<StatePartitionsValue>),
 }
 
-/// `ShareGroupMemberMetadataValue`: what a member said of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShareSubscriptionValue {
-    pub rack_id: Option<String>,
-    pub client_id: String,
-    pub client_host: String,
-    pub topic_names: Vec<String>,
-}
+tables! {
+    /// `ShareGroupMemberMetadataValue`: what a member said of itself.
+    ShareSubscriptionValue {
+        rack_id: Option<String>,
+        client_id: String,
+        client_host: String,
+        topic_names: Vec<String>,
+    }
 
-/// `ShareGroupCurrentMemberAssignmentValue`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShareCurrentAssignmentValue {
-    pub member_epoch: GroupEpoch,
-    pub previous_member_epoch: GroupEpoch,
-    /// The number of a `MemberState`.
-    pub state: i8,
-    pub assigned: Vec<TargetTopic>,
-}
+    /// `ShareGroupCurrentMemberAssignmentValue`
+    ShareCurrentAssignmentValue {
+        member_epoch: GroupEpoch,
+        previous_member_epoch: GroupEpoch,
+        /// The number of a `MemberState`.
+        state: i8,
+        assigned: Vec<TargetTopic>,
+    }
 
-/// `ShareGroupStatePartitionMetadataValue`: how far the share coordinators are with the group's states.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StatePartitionsValue {
-    pub initializing: Vec<StateTopic>,
-    pub initialized: Vec<StateTopic>,
-    /// Topics of which all states are being deleted.
-    pub deleting: Vec<(TopicId, Topic)>,
-}
+    /// `ShareGroupStatePartitionMetadataValue`: how far the share coordinators are with the group's states.
+    #[derive(Default)]
+    StatePartitionsValue {
+        initializing: Vec<StateTopic>,
+        initialized: Vec<StateTopic>,
+        /// Topics of which all states are being deleted.
+        deleting: Vec<(TopicId, Topic)>,
+    }
 
-/// Partitions of one topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StateTopic {
-    pub topic_id: TopicId,
-    pub name: Topic,
-    pub partitions: Vec<i32>,
+    /// Partitions of one topic.
+    StateTopic {
+        topic_id: TopicId,
+        name: Topic,
+        partitions: Vec<i32>,
+    }
 }
 
 impl ShareGroupRecord {
@@ -62,8 +62,7 @@ impl ShareGroupRecord {
     pub fn decode(key: ShareGroupKey, value: Option<&[u8]>) -> Result<ShareGroupRecord, WireError> {
         Ok(match key {
             ShareGroupKey::Subscription(member) => {
-                let value = value.map(ShareSubscriptionValue::decode).transpose()?;
-                ShareGroupRecord::Subscription(member, value)
+                ShareGroupRecord::Subscription(member, decode("ShareGroupMemberMetadataValue", value)?)
             }
             ShareGroupKey::GroupEpoch => {
                 ShareGroupRecord::GroupEpoch(value.map(decode_group_epoch).transpose()?)
@@ -72,15 +71,13 @@ impl ShareGroupRecord {
                 // The same fields as a consumer group's.
                 ShareGroupRecord::TargetMetadata(value.map(TargetMetadataValue::decode).transpose()?)
             }
-            ShareGroupKey::Target(member) => {
-                ShareGroupRecord::Target(member, value.map(TargetTopic::decode).transpose()?)
-            }
+            ShareGroupKey::Target(member) => ShareGroupRecord::Target(member, decode_target(value)?),
             ShareGroupKey::CurrentAssignment(member) => {
-                let value = value.map(ShareCurrentAssignmentValue::decode).transpose()?;
+                let value = decode("ShareGroupCurrentMemberAssignmentValue", value)?;
                 ShareGroupRecord::CurrentAssignment(member, value)
             }
             ShareGroupKey::StatePartitions => {
-                ShareGroupRecord::StatePartitions(value.map(StatePartitionsValue::decode).transpose()?)
+                ShareGroupRecord::StatePartitions(decode("ShareGroupStatePartitionMetadataValue", value)?)
             }
         })
     }
@@ -88,8 +85,7 @@ impl ShareGroupRecord {
     pub fn encode(&self, group: &GroupId) -> CoordinatorRecord {
         let (key, value) = match self {
             ShareGroupRecord::Subscription(member, value) => {
-                let value = value.as_ref().map(ShareSubscriptionValue::encode);
-                (ShareGroupKey::Subscription(member.clone()), value)
+                (ShareGroupKey::Subscription(member.clone()), value.as_ref().map(encode))
             }
             ShareGroupRecord::GroupEpoch(value) => {
                 (ShareGroupKey::GroupEpoch, value.as_ref().map(encode_group_epoch))
@@ -98,40 +94,17 @@ impl ShareGroupRecord {
                 (ShareGroupKey::TargetMetadata, value.as_ref().map(TargetMetadataValue::encode))
             }
             ShareGroupRecord::Target(member, value) => {
-                (ShareGroupKey::Target(member.clone()), value.as_deref().map(TargetTopic::encode))
+                (ShareGroupKey::Target(member.clone()), value.as_deref().map(encode_target))
             }
             ShareGroupRecord::CurrentAssignment(member, value) => {
-                let value = value.as_ref().map(ShareCurrentAssignmentValue::encode);
-                (ShareGroupKey::CurrentAssignment(member.clone()), value)
+                (ShareGroupKey::CurrentAssignment(member.clone()), value.as_ref().map(encode))
             }
             ShareGroupRecord::StatePartitions(value) => {
-                (ShareGroupKey::StatePartitions, value.as_ref().map(StatePartitionsValue::encode))
+                (ShareGroupKey::StatePartitions, value.as_ref().map(encode))
             }
         };
         CoordinatorRecord { key: RecordKey::Share(group.clone(), key).encode(), value }
     }
-}
-
-/// A value of the only version there is; each ends with its tagged fields, of which there are none.
-fn write(fields: impl FnOnce(&mut Writer)) -> Bytes {
-    let mut w = Writer::new();
-    w.i16(0);
-    fields(&mut w);
-    w.tags(&[]);
-    w.finish()
-}
-
-fn read<'a, T>(
-    what: &'static str,
-    bytes: &'a [u8],
-    fields: impl FnOnce(&mut Reader<'a>) -> Result<T, WireError>,
-) -> Result<T, WireError> {
-    let mut r = Reader::new(what, bytes);
-    read_only_version(&mut r)?;
-    let value = fields(&mut r)?;
-    r.tags()?;
-    r.finish()?;
-    Ok(value)
 }
 
 /// `ShareGroupMetadataValue`: the hash has its place, where a consumer group's is tagged.
@@ -139,111 +112,16 @@ fn encode_group_epoch(value: &GroupEpochValue) -> Bytes {
     write(|w| {
         w.i32(value.epoch.0);
         w.i64(value.metadata_hash);
+        w.tags(&[]);
     })
 }
 
 fn decode_group_epoch(bytes: &[u8]) -> Result<GroupEpochValue, WireError> {
     read("ShareGroupMetadataValue", bytes, |r| {
-        Ok(GroupEpochValue { epoch: GroupEpoch(r.i32()?), metadata_hash: r.i64()? })
-    })
-}
-
-impl ShareSubscriptionValue {
-    fn encode(&self) -> Bytes {
-        write(|w| {
-            w.compact_nullable_string(self.rack_id.as_deref());
-            w.compact_string(&self.client_id);
-            w.compact_string(&self.client_host);
-            w.compact_array(&self.topic_names, |w, name| w.compact_string(name));
-        })
-    }
-
-    fn decode(bytes: &[u8]) -> Result<ShareSubscriptionValue, WireError> {
-        read("ShareGroupMemberMetadataValue", bytes, |r| {
-            Ok(ShareSubscriptionValue {
-                rack_id: r.compact_nullable_string()?.map(str::to_string),
-                client_id: r.compact_string()?.to_string(),
-                client_host: r.compact_string()?.to_string(),
-                topic_names: r.compact_array(|r| Ok(r.compact_string()?.to_string()))?,
-            })
-        })
-    }
-}
-
-impl ShareCurrentAssignmentValue {
-    fn encode(&self) -> Bytes {
-        write(|w| {
-            w.i32(self.member_epoch.0);
-            w.i32(self.previous_member_epoch.0);
-            w.i8(self.state);
-            w.compact_array(&self.assigned, |w, topic| {
-                w.uuid(topic.topic_id.0);
-                w.compact_array(&topic.partitions, |w, partition| w.i32(*partition));
-                w.tags(&[]);
-            });
-        })
-    }
-
-    fn decode(bytes: &[u8]) -> Result<ShareCurrentAssignmentValue, WireError> {
-        read("ShareGroupCurrentMemberAssignmentValue", bytes, |r| {
-            Ok(ShareCurrentAssignmentValue {
-                member_epoch: GroupEpoch(r.i32()?),
-                previous_member_epoch: GroupEpoch(r.i32()?),
-                state: r.i8()?,
-                assigned: r.compact_array(|r| {
-                    let topic_id = TopicId(r.uuid()?);
-                    let partitions = r.compact_array(|r| r.i32())?;
-                    r.tags()?;
-                    Ok(TargetTopic { topic_id, partitions })
-                })?,
-            })
-        })
-    }
-}
-
-impl StatePartitionsValue {
-    fn encode(&self) -> Bytes {
-        write(|w| {
-            w.compact_array(&self.initializing, |w, topic| topic.write(w));
-            w.compact_array(&self.initialized, |w, topic| topic.write(w));
-            w.compact_array(&self.deleting, |w, (id, name)| {
-                w.uuid(id.0);
-                w.compact_string(name.as_str());
-                w.tags(&[]);
-            });
-        })
-    }
-
-    fn decode(bytes: &[u8]) -> Result<StatePartitionsValue, WireError> {
-        read("ShareGroupStatePartitionMetadataValue", bytes, |r| {
-            Ok(StatePartitionsValue {
-                initializing: r.compact_array(StateTopic::read)?,
-                initialized: r.compact_array(StateTopic::read)?,
-                deleting: r.compact_array(|r| {
-                    let topic = (TopicId(r.uuid()?), Topic::new(r.compact_string()?));
-                    r.tags()?;
-                    Ok(topic)
-                })?,
-            })
-        })
-    }
-}
-
-impl StateTopic {
-    fn write(&self, w: &mut Writer) {
-        w.uuid(self.topic_id.0);
-        w.compact_string(self.name.as_str());
-        w.compact_array(&self.partitions, |w, partition| w.i32(*partition));
-        w.tags(&[]);
-    }
-
-    fn read(r: &mut Reader<'_>) -> Result<StateTopic, WireError> {
-        let topic_id = TopicId(r.uuid()?);
-        let name = Topic::new(r.compact_string()?);
-        let partitions = r.compact_array(|r| r.i32())?;
+        let value = GroupEpochValue { epoch: GroupEpoch(r.i32()?), metadata_hash: r.i64()? };
         r.tags()?;
-        Ok(StateTopic { topic_id, name, partitions })
-    }
+        Ok(value)
+    })
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ tables! {
         acknowledgement_batches: Vec<AcknowledgementBatch>,
     }
 
+    #[derive(Default)]
     ShareAcknowledgeResponse {
         throttle_time_ms: i32,
         error_code: i16,
@@ -40,6 +41,7 @@ tables! {
         partitions: Vec<AcknowledgedPartition>,
     }
 
+    #[derive(Default)]
     AcknowledgedPartition {
         partition_index: i32,
         error_code: i16,

@@ -42,6 +42,7 @@ tables! {
         partitions: Vec<i32>,
     }
 
+    #[derive(Default)]
     ShareFetchResponse {
         throttle_time_ms: i32,
         error_code: i16,
@@ -56,6 +57,7 @@ tables! {
         partitions: Vec<FetchedPartition>,
     }
 
+    #[derive(Default)]
     FetchedPartition {
         partition_index: i32,
         error_code: i16,

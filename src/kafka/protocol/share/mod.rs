@@ -77,7 +77,7 @@ tables! {
     }
 
     /// Who leads a partition, as far as the answering broker knows; by default nobody is named.
-    #[derive(Copy)]
+    #[derive(Copy, Default)]
     CurrentLeader {
         leader_id: i32,
         leader_epoch: i32,

@@ -5,11 +5,13 @@ use uuid::Uuid;
 use crate::kafka::protocol::wire::tables;
 
 tables! {
+    #[derive(Default)]
     DescribeShareGroupOffsetsResponse {
         throttle_time_ms: i32,
         groups: Vec<OffsetsGroup>,
     }
 
+    #[derive(Default)]
     OffsetsGroup {
         group_id: String,
         topics: Vec<OffsetsTopic>,
@@ -17,12 +19,14 @@ tables! {
         error_message: Option<String>,
     }
 
+    #[derive(Default)]
     OffsetsTopic {
         topic_name: String,
         topic_id: Uuid,
         partitions: Vec<OffsetsPartition>,
     }
 
+    #[derive(Default)]
     OffsetsPartition {
         partition_index: i32,
         /// -1 as long as no leader has begun.

@@ -35,6 +35,7 @@ tables! {
         delivery_count: i16,
     }
 
+    #[derive(Default)]
     ReadShareGroupStateSummaryResponse {
         results: Vec<SummaryTopic>,
     }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use super::{Reader, WireError, Writer};
+use crate::kafka::types::{GroupEpoch, LeaderEpoch, Offset, Topic, TopicId};
 
 /// A value that has one form in flexible versions.
 pub trait Field: Sized {
@@ -32,6 +33,32 @@ macro_rules! plain {
 }
 
 plain!(bool: bool, i8: i8, i16: i16, i32: i32, i64: i64, Uuid: uuid);
+
+macro_rules! wrapped {
+    ($($kind:ident: $name:ident),*) => {
+        $(impl Field for $kind {
+            fn write(&self, w: &mut Writer) {
+                w.$name(self.0);
+            }
+
+            fn read(r: &mut Reader<'_>) -> Result<$kind, WireError> {
+                r.$name().map($kind)
+            }
+        })*
+    };
+}
+
+wrapped!(GroupEpoch: i32, LeaderEpoch: i32, Offset: i64, TopicId: uuid);
+
+impl Field for Topic {
+    fn write(&self, w: &mut Writer) {
+        w.compact_string(self.as_str());
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Topic, WireError> {
+        r.compact_string().map(Topic::new)
+    }
+}
 
 impl Field for String {
     fn write(&self, w: &mut Writer) {
@@ -73,12 +100,27 @@ impl<T: Field> Field for Vec<T> {
     }
 }
 
+/// A structure of two fields.
+impl<A: Field, B: Field> Field for (A, B) {
+    fn write(&self, w: &mut Writer) {
+        self.0.write(w);
+        self.1.write(w);
+        w.tags(&[]);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<(A, B), WireError> {
+        let read = (A::read(r)?, B::read(r)?);
+        r.tags()?;
+        Ok(read)
+    }
+}
+
 /// Structures with their fields in the order of the wire.
 macro_rules! tables {
     ($($(#[$about:meta])* $name:ident { $($(#[$field_about:meta])* $field:ident: $kind:ty,)* })*) => {
         $(
             $(#[$about])*
-            #[derive(Clone, Debug, Default, PartialEq, Eq)]
+            #[derive(Clone, Debug, PartialEq, Eq)]
             pub struct $name {
                 $($(#[$field_about])* pub $field: $kind,)*
             }
