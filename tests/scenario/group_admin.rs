@@ -13,7 +13,7 @@ use crate::dsl::{Cluster, cluster, tp};
 const EARLIEST: &[(&str, &str)] = &[("auto.offset.reset", "earliest")];
 
 /// Gives a command by its text and returns the first event from then on that `find` takes.
-fn order<T>(c: &mut Cluster, text: &str, find: impl Fn(&Event) -> Option<T>) -> T {
+pub fn order<T>(c: &mut Cluster, text: &str, find: impl Fn(&Event) -> Option<T>) -> T {
     let seen = c.world.trace().len_ever();
     match parse(text) {
         Ok(Written::Whole(command)) => c.give(command),
@@ -24,7 +24,7 @@ fn order<T>(c: &mut Cluster, text: &str, find: impl Fn(&Event) -> Option<T>) -> 
     found(c).expect("just seen")
 }
 
-fn refusal(event: &Event) -> Option<(ErrorCode, String)> {
+pub fn refusal(event: &Event) -> Option<(ErrorCode, String)> {
     match event {
         Event::CommandRefused { error, message, .. } => Some((*error, message.clone())),
         _ => None,
@@ -32,7 +32,7 @@ fn refusal(event: &Event) -> Option<(ErrorCode, String)> {
 }
 
 /// The plan of a reset, as `t-0 5`; what is not as it was asked for has a mark.
-fn reset(c: &mut Cluster, text: &str) -> Vec<String> {
+pub fn reset(c: &mut Cluster, text: &str) -> Vec<String> {
     let one = |reset: &OffsetReset| match reset.note {
         ResetNote::AsAsked => format!("{} {}", reset.tp, reset.to),
         ResetNote::Clamped(asked) => format!("{} {} for {asked}", reset.tp, reset.to),
@@ -47,7 +47,7 @@ fn reset(c: &mut Cluster, text: &str) -> Vec<String> {
     })
 }
 
-fn listed(c: &mut Cluster) -> Vec<String> {
+pub fn listed(c: &mut Cluster) -> Vec<String> {
     order(c, "list groups", |event| match event {
         Event::GroupsTold { told: GroupsTold::List(groups) } => {
             Some(groups.iter().map(|g| format!("{} {} {}", g.group, g.kind, g.state)).collect())
@@ -56,7 +56,7 @@ fn listed(c: &mut Cluster) -> Vec<String> {
     })
 }
 
-fn described(c: &mut Cluster, group: &str) -> DescribedGroup {
+pub fn described(c: &mut Cluster, group: &str) -> DescribedGroup {
     order(c, &format!("describe group {group}"), |event| match event {
         Event::GroupsTold { told: GroupsTold::Group(described) } => Some(described.clone()),
         _ => None,

@@ -33,6 +33,7 @@ mod racks;
 mod rebalances;
 mod replication;
 mod retention;
+mod share_admin;
 mod share_consumers;
 mod sharing;
 mod snapshots;

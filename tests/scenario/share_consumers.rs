@@ -10,10 +10,10 @@ use glassbroker::sim::{Command, Target};
 
 use crate::dsl::{Cluster, cluster, config, tp};
 
-const EXPLICIT: (&str, &str) = ("share.acknowledgement.mode", "explicit");
+pub const EXPLICIT: (&str, &str) = ("share.acknowledgement.mode", "explicit");
 
 /// A cluster whose group `g` begins with the first record there is.
-fn earliest(partitions: i32) -> Cluster {
+pub fn earliest(partitions: i32) -> Cluster {
     let mut c = cluster(3).topic("t", partitions, 3, &[]);
     set_group(&mut c, "share.auto.offset.reset", "earliest");
     c
@@ -26,7 +26,7 @@ fn set_group(c: &mut Cluster, key: &str, value: &str) {
 }
 
 /// So many records, which are committed.
-fn write(c: &mut Cluster, records: i64) {
+pub fn write(c: &mut Cluster, records: i64) {
     let name = format!("p{}", c.world.processes().count());
     c.producer(&name, "t", "100/s", &[]);
     c.send(&name, records);
@@ -34,7 +34,7 @@ fn write(c: &mut Cluster, records: i64) {
     assert_eq!(c.producer_state(&name).counts().acknowledged, records);
 }
 
-fn share(c: &mut Cluster, name: &str, program: &[&str], pairs: &[(&str, &str)]) {
+pub fn share(c: &mut Cluster, name: &str, program: &[&str], pairs: &[(&str, &str)]) {
     let program = Line::parse_program(program).expect("a program");
     let spec = ShareConsumerSpec {
         name: name.into(),
@@ -51,7 +51,7 @@ fn consumer<'a>(c: &'a Cluster, name: &str) -> &'a ShareConsumer {
 }
 
 /// What poll() returned to a consumer: partition, offset and delivery count.
-fn delivered(c: &Cluster, name: &str) -> Vec<(i32, i64, i16)> {
+pub fn delivered(c: &Cluster, name: &str) -> Vec<(i32, i64, i16)> {
     let mut all = Vec::new();
     for event in c.events() {
         if let Event::Share(ShareEvent::Delivered { client, tp, records, .. }) = event

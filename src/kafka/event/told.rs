@@ -1,6 +1,6 @@
 //! What an administrator is told of groups.
 
-use crate::kafka::types::{BrokerId, GroupEpoch, GroupId, MemberId, Offset, TopicPartition};
+use crate::kafka::types::{BrokerId, GroupEpoch, GroupId, MemberId, Offset, Topic, TopicPartition};
 
 /// What an administrator was told.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -17,6 +17,11 @@ pub enum GroupsTold {
     ShareOffsets {
         group: GroupId,
         positions: Vec<SharePosition>,
+    },
+    /// What a share group has done of these topics is forgotten.
+    ShareOffsetsForgotten {
+        group: GroupId,
+        topics: Vec<Topic>,
     },
     /// Where a group is to read from, or would be.
     Reset {

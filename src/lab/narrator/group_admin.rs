@@ -27,6 +27,12 @@ pub(super) fn tell(time: Time, event: &Event) -> Option<Sentence> {
         GroupsTold::Group(described) => described_group(time, described),
         GroupsTold::Offsets { group, positions } => positions_of(time, group, positions),
         GroupsTold::ShareOffsets { group, positions } => share_positions_of(time, group, positions),
+        GroupsTold::ShareOffsetsForgotten { group, topics } => {
+            let title = format!("{group}: what is done of {} is forgotten", list(topics));
+            about(time, Tone::Warn, group, title)
+                .detail("Who joins the group begins where share.auto.offset.reset says.")
+                .rules(&["R-SHARE-4", "R-SHARE-15"])
+        }
         GroupsTold::Reset { group, offsets, executed, is_shared } => {
             reset(time, group, offsets, (*executed, *is_shared))
         }

@@ -225,6 +225,9 @@ impl Errand {
             GroupOperation::DeleteOffsets { group, scope } if !self.done => {
                 self.next_delete_offsets(group, &scope, metadata)
             }
+            GroupOperation::DeleteOffsets { group, scope } if self.kind == Kind::Share => {
+                self.share_offsets_forgotten(group, &scope)
+            }
             GroupOperation::Delete(_) | GroupOperation::DeleteOffsets { .. } => Ok(Next::Done(None)),
             GroupOperation::Reset(reset) => self.next_reset(&reset, metadata),
         };

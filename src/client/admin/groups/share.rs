@@ -31,18 +31,28 @@ impl Errand {
 
     /// Whole topics are forgotten.
     pub(super) fn next_delete_share_offsets(&mut self, group: GroupId, scope: &Scope) -> Result<Next, Next> {
-        let topics: BTreeSet<Topic> = match scope {
-            Scope::Topic(topic) => [topic.clone()].into(),
+        let topics = self.topics_to_forget(&group, scope)?;
+        let request = request::delete_share_offsets(&group, &topics);
+        Ok(self.ask(To::Coordinator(group), request))
+    }
+
+    fn topics_to_forget(&mut self, group: &GroupId, scope: &Scope) -> Result<BTreeSet<Topic>, Next> {
+        match scope {
+            Scope::Topic(topic) => Ok([topic.clone()].into()),
             Scope::AllTopics => {
-                self.share_positions(&group)?.into_iter().map(|position| position.tp.topic).collect()
+                Ok(self.share_positions(group)?.into_iter().map(|position| position.tp.topic).collect())
             }
             Scope::Partitions(..) => {
                 let why = format!("{group} is a share group, which forgets topics as a whole");
-                return Err(Next::Refused(ErrorCode::InvalidRequest, why));
+                Err(Next::Refused(ErrorCode::InvalidRequest, why))
             }
-        };
-        let request = request::delete_share_offsets(&group, &topics);
-        Ok(self.ask(To::Coordinator(group), request))
+        }
+    }
+
+    pub(super) fn share_offsets_forgotten(&mut self, group: GroupId, scope: &Scope) -> Result<Next, Next> {
+        let topics = self.topics_to_forget(&group, scope)?.into_iter().collect();
+        let told = GroupsTold::ShareOffsetsForgotten { group, topics };
+        Ok(Next::Done(Some(Box::new(Event::GroupsTold { told }))))
     }
 
     pub(super) fn plan_share(

@@ -421,8 +421,11 @@ fn a_share_group_is_told_of_by_what_is_left_to_do_r_share_3() {
     let reset = |executed| Event::GroupsTold {
         told: GroupsTold::Reset { group: billing(), offsets: vec![start.clone()], executed, is_shared: true },
     };
+    let topics = vec!["orders".into(), "refunds".into()];
+    let told_forgotten = GroupsTold::ShareOffsetsForgotten { group: billing(), topics };
+    let forgotten = Event::GroupsTold { told: told_forgotten };
     check(
-        &[(0, told(positions)), (1, told(vec![])), (2, reset(false)), (3, reset(true))],
+        &[(0, told(positions)), (1, told(vec![])), (2, reset(false)), (3, reset(true)), (4, forgotten)],
         expect![[r#"
         00:00.000  billing: 12 records to be done in 3 partitions (R-SHARE-3, R-SHARE-11)
             Info: As it was persisted last, up to the high watermark. orders-0: 12 from 40 on; orders-1: nobody has read it yet; orders-2: from 3 on.
@@ -432,6 +435,8 @@ fn a_share_group_is_told_of_by_what_is_left_to_do_r_share_3() {
             Info: Nothing is changed by the plan.
         00:00.003  billing: starts anew: orders-0 5 (R-CLI-9, R-CLI-10)
             Warn: Who joins the group begins there.
+        00:00.004  billing: what is done of orders, refunds is forgotten (R-SHARE-4, R-SHARE-15)
+            Warn: Who joins the group begins where share.auto.offset.reset says.
     "#]],
     );
 }
