@@ -49,10 +49,14 @@ pub enum Plant {
     DoubleOwner,
     /// A cooperative plan gives away at once what its owner has not given up (R-ASG-8).
     RevokeNotAwaited,
+    /// A member of the newer protocol gets what another one has not given up (R-CG8-11).
+    UnreleasedAssigned,
+    /// A member of the newer protocol that has to give up partitions is taken for one that has (R-CG8-12).
+    RevocationNotAwaited,
 }
 
 /// Every fault with its name.
-pub const PLANTS: [(&str, Plant); 22] = [
+pub const PLANTS: [(&str, Plant); 24] = [
     ("skip-truncation", Plant::SkipTruncation),
     ("hw-before-isr", Plant::HwBeforeIsr),
     ("ack-before-isr", Plant::AckBeforeIsr),
@@ -75,6 +79,8 @@ pub const PLANTS: [(&str, Plant); 22] = [
     ("old-generation-commit", Plant::OldGenerationCommit),
     ("double-owner", Plant::DoubleOwner),
     ("revoke-not-awaited", Plant::RevokeNotAwaited),
+    ("unreleased-assigned", Plant::UnreleasedAssigned),
+    ("revocation-not-awaited", Plant::RevocationNotAwaited),
 ];
 
 /// Whether this build can plant a fault.

@@ -30,6 +30,7 @@ pub fn finders(plant: Plant) -> &'static [Check] {
         Plant::OldGenerationCommit => &[Check::CommitGeneration],
         Plant::DoubleOwner => &[Check::OneOwner],
         Plant::RevokeNotAwaited => &[Check::Handover],
+        Plant::UnreleasedAssigned | Plant::RevocationNotAwaited => &[Check::OneOwner],
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use super::errands::{self, Errand};
-use crate::client::consumer::config::INSTANCE_ID;
+use crate::client::consumer::config::{REFUSED_BY_CONSUMER, INSTANCE_ID};
 use crate::client::consumer::{Choice, ConsumerSpec, Line};
 use crate::client::producer::ProducerSpec;
 use crate::client::producer::workload::ValuePattern;
@@ -89,6 +89,7 @@ impl Plan {
         plan.keep_snapshots(&mut Random::stream(seed, "swarm snapshots"));
         plan.read_in_racks(&mut Random::stream(seed, "swarm racks"));
         plan.vary_members(&mut Random::stream(seed, "swarm members"));
+        plan.speak_newer_protocol(&mut Random::stream(seed, "swarm protocols"));
         plan.flush(&mut Random::stream(seed, "swarm flushes"));
         plan.await_administrator(&mut Random::stream(seed, "swarm topics"));
         plan
@@ -189,6 +190,31 @@ impl Plan {
                 if let Some(within_ms) = poll_within_ms {
                     member.config.insert(text("max.poll.interval.ms"), text(within_ms));
                     member.config.insert(text("max.poll.records"), text(10));
+                }
+            }
+        }
+    }
+
+    /// Groups of the newer protocol, and some of which only a part has gone over to it.
+    fn speak_newer_protocol(&mut self, random: &mut Random) {
+        let groups: BTreeSet<GroupId> =
+            self.consumers.iter().map(|consumer| consumer.group.clone()).collect();
+        for group in groups {
+            let (speaks, is_mixed) = (chance(random, 40), chance(random, 30));
+            let assignor = *pick(random, &[None, Some("uniform"), Some("range")]);
+            for member in self.consumers.iter_mut().filter(|consumer| consumer.group == group) {
+                let stays = is_mixed && chance(random, 50);
+                // A static member whose process ended without a word may not return before its session is over: it would end
+                // for good.
+                if !speaks || stays || member.config.contains_key(INSTANCE_ID) {
+                    continue;
+                }
+                for refused in REFUSED_BY_CONSUMER {
+                    member.config.remove(refused);
+                }
+                member.config.insert(text("group.protocol"), text("consumer"));
+                if let Some(assignor) = assignor {
+                    member.config.insert(text("group.remote.assignor"), text(assignor));
                 }
             }
         }

@@ -53,6 +53,23 @@ pub fn stuck_followers(world: &World) -> BTreeSet<BrokerId> {
     stuck
 }
 
+/// The configs that let coordinators compute targets though the last ones are from a time that is to come yet: they were
+/// computed by a clock that was ahead, and the interval counts from there (KIP-1263, R-CG8-8). In Kafka, too, somebody has to
+/// set it to 0 (`GroupMetadataManager.canComputeNextTargetAssignment`).
+pub fn intervals_of_the_future(world: &World, plan: &Plan) -> BTreeSet<&'static str> {
+    let now_ms = world.now().wall_ms();
+    let mut keys = BTreeSet::new();
+    for groups in plan.world.brokers.iter().filter_map(|(id, _)| Some(world.broker(*id)?.groups())) {
+        if groups.consumer_groups().any(|group| group.base.target.computed_ms > now_ms) {
+            keys.insert("group.consumer.assignment.interval.ms");
+        }
+        if groups.share_groups().any(|group| group.base.target.computed_ms > now_ms) {
+            keys.insert("group.share.assignment.interval.ms");
+        }
+    }
+    keys
+}
+
 /// The commands that bring back planned topics that were deleted.
 pub fn missing_topics(world: &World, plan: &Plan) -> Vec<Command> {
     let Some(controller) = world.active_controller() else { return Vec::new() };
@@ -153,10 +170,13 @@ fn unrest_of_group(
         }
     }
     let offsets = image.partitions().filter(|(tp, _)| tp.topic.as_str() == "__consumer_offsets");
-    let found =
-        offsets.filter_map(|(_, p)| world.broker(p.leader)?.groups().group(group).map(|group| group.state));
-    let states: Vec<GroupState> = found.collect();
-    (!states.contains(&GroupState::Stable)).then(|| format!("{group} is {states:?}"))
+    let found = offsets.filter_map(|(_, p)| {
+        let groups = world.broker(p.leader)?.groups();
+        let classic = groups.group(group).map(|group| group.state.name());
+        classic.or_else(|| Some(groups.consumer_group(group)?.state().name()))
+    });
+    let states: Vec<&str> = found.collect();
+    (!states.contains(&GroupState::Stable.name())).then(|| format!("{group} is {states:?}"))
 }
 
 /// Producers that still wait for an outcome of something.

@@ -212,7 +212,8 @@ impl Storm {
     }
 
     /// Does what only a person can: creates what was deleted, gives partitions that nobody may lead to anybody, cancels what
-    /// never ends, takes away disks that no leader can bring up to date.
+    /// never ends, takes away disks that no leader can bring up to date, lets groups be assigned whose last assignment is from
+    /// a clock that was ahead.
     fn help(&mut self) -> Verdict {
         for creation in rest::missing_topics(&self.world, &self.plan) {
             self.give(creation)?;
@@ -223,6 +224,10 @@ impl Storm {
         for broker in rest::stuck_followers(&self.world) {
             self.give(Command::Kill(Target::Broker(broker)))?;
             self.give(Command::WipeDisk(broker))?;
+        }
+        for key in rest::intervals_of_the_future(&self.world, &self.plan) {
+            let (key, value) = (key.to_string(), Some("0".to_string()));
+            self.give(Command::SetBrokerConfig { broker: None, key, value })?;
         }
         match rest::has_orphans(&self.world) {
             true => self.give(Command::ElectLeader { kind: ElectionType::Unclean, partition: None }),

@@ -321,3 +321,31 @@ fn when_the_coordinator_dies_members_go_on_and_the_next_one_knows_them_r_cg8_26(
     let after = (owned(&c, "c1"), owned(&c, "c2"), callbacks(&c, "c1"), callbacks(&c, "c2"), epoch(&c, "c1"));
     assert_eq!(before, after, "nobody was fenced and nothing moved");
 }
+
+/// The last time is in a record, so the next coordinator, too, waits for it to come (KIP-1263).
+#[test]
+fn a_coordinator_whose_clock_went_back_assigns_nothing_until_the_interval_is_set_to_0_r_cg8_8() {
+    let mut c = warm(&[("t", 4)]);
+    member(&mut c, "c1", &[]);
+    c.until("c1 owns all", 2_000, |c| share(c, &[("c1", 4)]));
+    let first = coordinator(&c);
+    let set_clock = |ahead_ms| Command::SetClock { target: Target::Broker(first), ahead_ms };
+    c.give(set_clock(90 * 60_000));
+    member(&mut c, "c2", &[]);
+    c.until("both own two", 15_000, |c| share(c, &[("c1", 2), ("c2", 2)]));
+    c.give(set_clock(0));
+    member(&mut c, "c3", &[]);
+    c.run_ms(60_000);
+    assert!(share(&c, &[("c1", 2), ("c2", 2), ("c3", 0)]), "{}", c.report());
+    c.kill(first.0);
+    c.until("another one is found", 30_000, |c| {
+        c.consumer_state("c1").membership().coordinator().is_some_and(|found| found != first)
+    });
+    c.run_ms(60_000);
+    assert!(share(&c, &[("c1", 2), ("c2", 2), ("c3", 0)]), "{}", c.report());
+    let key = "group.consumer.assignment.interval.ms".to_string();
+    c.give(Command::SetBrokerConfig { broker: None, key, value: Some("0".to_string()) });
+    c.until("c3 has a share", 15_000, |c| {
+        share(c, &[("c1", 2), ("c2", 1), ("c3", 1)]) || share(c, &[("c1", 1), ("c2", 2), ("c3", 1)])
+    });
+}

@@ -155,7 +155,7 @@ const REMOTE_ASSIGNOR: &str = "group.remote.assignor";
 const CLASSIC: &str = "classic";
 const CONSUMER: &str = "consumer";
 /// With group.protocol=consumer they are the group's, or the coordinator's, to say (A69), or a share consumer's.
-const REFUSED_BY_CONSUMER: [&str; 5] =
+pub const REFUSED_BY_CONSUMER: [&str; 5] =
     [STRATEGY, "heartbeat.interval.ms", "session.timeout.ms", ACKNOWLEDGEMENT_MODE, ACQUIRE_MODE];
 const REFUSED_BY_CLASSIC: [&str; 3] = [REMOTE_ASSIGNOR, ACKNOWLEDGEMENT_MODE, ACQUIRE_MODE];
 /// Of share consumers alone.

@@ -306,7 +306,8 @@ fn consumer_state(
         ConsumerGroupState::Assigning => {
             let title = title(&format!("epoch {epoch} needs another assignment"));
             let sentence = about(time, Tone::Warn, group, title);
-            let detail = "It is computed with a heartbeat, once in group.consumer.assignment.interval.ms.";
+            let detail = "It is computed with a heartbeat, once in group.consumer.assignment.interval.ms of the \
+                          coordinator's clock.";
             Some(sentence.detail(detail).rules(&["R-CG8-7", "R-CG8-8"]))
         }
         ConsumerGroupState::Stable => {

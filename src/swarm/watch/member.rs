@@ -23,6 +23,8 @@ pub struct MemberWatch {
     owners: BTreeMap<ClientName, Owner>,
     /// When each generation was first given out to somebody.
     generations: BTreeMap<GroupId, BTreeMap<Generation, Time>>,
+    /// Groups that were of the newer protocol at some time: there each member has an epoch of its own.
+    modern: BTreeSet<GroupId>,
 }
 
 /// What a member was given last and has not given up.
@@ -30,6 +32,10 @@ struct Owner {
     group: GroupId,
     generation: Generation,
     partitions: BTreeSet<TopicPartition>,
+    /// With group.protocol=consumer.
+    is_modern: bool,
+    /// The coordinator does not count it any more, whether or not it has heard so.
+    is_removed: bool,
 }
 
 impl MemberWatch {
@@ -54,7 +60,9 @@ impl MemberWatch {
             Event::PartitionsAssigned { client, group, generation, partitions, .. } => {
                 self.generations.entry(group.clone()).or_default().entry(*generation).or_insert(at);
                 let partitions = partitions.iter().cloned().collect();
-                let owner = Owner { group: group.clone(), generation: *generation, partitions };
+                let is_modern = world.consumer(client).is_some_and(|consumer| consumer.config().is_modern);
+                let (id, generation) = (group.clone(), *generation);
+                let owner = Owner { group: id, generation, partitions, is_modern, is_removed: false };
                 self.owners.insert(client.clone(), owner);
                 if is_kept(group) {
                     counts.assignments_checked += 1;
@@ -65,11 +73,22 @@ impl MemberWatch {
                 counts.handovers_checked += 1;
                 return self.check_plan(world, group, *generation, plan);
             }
+            Event::ConsumerGroupStateChanged { group, .. } => drop(self.modern.insert(group.clone())),
+            Event::MemberRemoved { client, .. } => {
+                if let Some(owner) = self.owners.get_mut(client) {
+                    owner.is_removed = true;
+                }
+            }
+            // By its id it is another topic when it is made anew, and nobody's.
+            Event::TopicDeleted { topic, .. } => {
+                for owner in self.owners.values_mut().filter(|owner| owner.is_modern) {
+                    owner.partitions.retain(|tp| tp.topic != *topic);
+                }
+            }
             Event::CommitConfirmed { client, generation, latency_ms, .. } => {
-                let Some(group) = world.consumer(client).map(|consumer| &consumer.spec().group) else {
-                    return Ok(());
-                };
-                if is_kept(group) {
+                let Some(consumer) = world.consumer(client) else { return Ok(()) };
+                let group = &consumer.spec().group;
+                if is_kept(group) && !self.modern.contains(group) {
                     counts.commits_checked += 1;
                     return self.check_commit(client, group, *generation, at.plus_ms(-latency_ms));
                 }
@@ -84,8 +103,11 @@ impl MemberWatch {
         let Some(owner) = self.owners.get(client) else { return Ok(()) };
         let id = |client: &ClientName| world.consumer(client)?.spec().config.get(INSTANCE_ID);
         for (other, has) in &self.owners {
-            let is_held_to =
-                other != client && (&has.group, has.generation) == (&owner.group, owner.generation);
+            // With the newer protocol, whatever the epochs: a partition is free when its owner said so, or was removed.
+            let awaited = owner.is_modern && has.is_modern && !has.is_removed;
+            let is_held_to = other != client
+                && has.group == owner.group
+                && (has.generation == owner.generation || awaited);
             let is_twin = id(client).is_some() && id(client) == id(other);
             if let Some(tp) = has.partitions.intersection(&owner.partitions).next()
                 && is_held_to

@@ -11,6 +11,7 @@ use kafka_protocol::messages::consumer_group_heartbeat_request::TopicPartitions;
 
 use super::ConsumerMember;
 use crate::kafka::group::modern::{MemberState, Partitions, Refusal, TopicIdPartition};
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{GroupEpoch, TopicId};
 
@@ -70,7 +71,8 @@ impl Reconciliation<'_> {
         let (assigned, pending_revocation) =
             member.assigned.split(|partition| wanted(partition) && self.target.contains(partition));
         let mut next = member.clone();
-        if !pending_revocation.is_empty() && self.owns_any_of(&pending_revocation) {
+        let is_awaited = !plant::is(Plant::RevocationNotAwaited);
+        if !pending_revocation.is_empty() && self.owns_any_of(&pending_revocation) && is_awaited {
             next.state = MemberState::UnrevokedPartitions;
             next.enter(epoch);
             (next.assigned, next.pending_revocation) = (assigned, pending_revocation);
@@ -80,7 +82,9 @@ impl Reconciliation<'_> {
             self.target.iter().filter(|partition| wanted(partition) && !assigned.contains(partition));
         // What the member itself was to give up nobody else has.
         let is_free = |partition: &&TopicIdPartition| {
-            !self.owned_by_members.contains_key(partition) || member.pending_revocation.contains(partition)
+            !self.owned_by_members.contains_key(partition)
+                || member.pending_revocation.contains(partition)
+                || plant::is(Plant::UnreleasedAssigned)
         };
         let (free, unreleased): (Vec<&TopicIdPartition>, Vec<&TopicIdPartition>) = pending.partition(is_free);
         next.state =
