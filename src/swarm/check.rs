@@ -69,6 +69,10 @@ pub enum Check {
     Handover,
     /// No commit is accepted in a generation that was over when it was sent (R-GRP-36).
     CommitGeneration,
+    /// No commit is accepted from a member when another one had been given the partition before it was sent (R-CG8-19).
+    CommitOwner,
+    /// In a stable group of the newer protocol each member has what it is to have (R-CG8-6).
+    StableGroup,
     /// Of two members with one group.instance.id the first is fenced (R-GRP-24).
     Twins,
     /// The planned topics come to be.
@@ -119,6 +123,8 @@ impl Check {
             Check::OneOwner => "one-owner",
             Check::Handover => "handover",
             Check::CommitGeneration => "commit-generation",
+            Check::CommitOwner => "commit-owner",
+            Check::StableGroup => "stable-group",
             Check::Twins => "twins",
             Check::SetUp => "set-up",
             Check::Rest => "rest",

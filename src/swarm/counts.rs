@@ -35,6 +35,7 @@ counts! {
     acknowledgements_checked: "acknowledgements checked",
     offsets_compared: "committed offsets compared",
     commits_checked: "commits held to their generation",
+    owned_commits_checked: "commits held to the partitions' owners",
     handovers_checked: "plans held to what members keep",
     assignments_checked: "assignments held to each other",
     lost_assignments: "assignments lost",

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use super::errands::{self, Errand};
-use crate::client::consumer::config::{REFUSED_BY_CONSUMER, INSTANCE_ID};
+use crate::client::consumer::config::{INSTANCE_ID, REFUSED_BY_CONSUMER};
 use crate::client::consumer::{Choice, ConsumerSpec, Line};
 use crate::client::producer::ProducerSpec;
 use crate::client::producer::workload::ValuePattern;

@@ -175,6 +175,7 @@ fn what_cannot_be_written_has_not_happened() {
     assert_eq!(hears(&mut cluster, joining("c")), Ok((4, Some(vec![]))));
 }
 
+/// Also R-GRP-4: each member has its full session.
 #[test]
 fn a_new_coordinator_knows_members_targets_and_assignments_r_cg8_26() {
     let mut cluster = two_members();
@@ -318,7 +319,7 @@ fn an_empty_group_without_offsets_is_deleted_r_grp_40() {
     assert!(cluster.coordinator.consumer_group(&group_id()).is_none());
 }
 
-/// The clock of a classic group starts when it becomes empty; here the last commit counts.
+/// R-GRP-40. The clock of a classic group starts when it becomes empty; here the last commit counts.
 #[test]
 fn a52_an_offset_is_forgotten_a_week_after_its_commit_once_nobody_subscribes() {
     const DAY_MS: i64 = 24 * 3_600_000;

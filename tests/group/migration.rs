@@ -5,8 +5,9 @@ use glassbroker::kafka::group::consumer_protocol::assigned_partitions;
 use glassbroker::kafka::group::{ConsumerGroupConfig, GroupConfig, MigrationPolicy};
 use glassbroker::kafka::protocol::{ErrorCode, Response};
 use glassbroker::kafka::types::MemberId;
+use kafka_protocol::messages::ConsumerGroupHeartbeatRequest as Heartbeat;
 
-use super::cluster::{Cluster, Log};
+use super::cluster::{Cluster, Log, group_id};
 use super::consumer::{described, group, hears, heartbeat, joining, owning};
 use super::member::{Member, commit_error};
 
@@ -196,4 +197,122 @@ fn a_group_stays_with_the_newer_protocol_if_its_classic_record_cannot_be_written
     // Both are still expected.
     cluster.sleep(50_000);
     assert_eq!(described(&mut cluster).3.len(), 0);
+}
+
+/// "a" is classic and has a share; "b" is static, as "i", and the only member of the newer protocol. Both are in epoch 3.
+fn one_static_of_the_newer_protocol(cluster: &mut Cluster) -> Member {
+    let as_i = |request: Heartbeat| request.with_instance_id(Some("i".into()));
+    assert_eq!(hears(cluster, as_i(joining("b"))), Ok((2, Some(vec![0, 1, 2]))));
+    let mut a = consumer("a");
+    a.join(cluster);
+    assert_eq!(a.joined(cluster), ErrorCode::None);
+    assert!(assigned(cluster, &a).is_empty());
+    assert_eq!(hears(cluster, as_i(heartbeat("b", 2))), Ok((2, Some(vec![0, 1]))));
+    assert_eq!(hears(cluster, owning(as_i(heartbeat("b", 2)), &[0, 1])), Ok((3, None)));
+    assert_eq!(a.heartbeat(cluster), ErrorCode::RebalanceInProgress);
+    assert_eq!(rejoin(cluster, &mut a, &[]), [2]);
+    assert_eq!(group(cluster).state(), ConsumerGroupState::Stable);
+    cluster.events.clear();
+    a
+}
+
+/// Another process of "i", with the classic protocol.
+fn classic_i() -> Member {
+    let mut member = Member::new_static("c", "i");
+    member.own(&[]);
+    member
+}
+
+#[test]
+fn a_classic_process_in_the_place_of_the_last_one_brings_the_group_back_and_nobody_notices_r_cg8_25() {
+    let mut cluster = cluster(MigrationPolicy::Bidirectional);
+    let a = one_static_of_the_newer_protocol(&mut cluster);
+    let mut c = classic_i();
+    c.join_again(&mut cluster);
+    assert_eq!((c.joined(&mut cluster), c.generation), (ErrorCode::None, 3));
+    assert_eq!(assigned(&mut cluster, &c), [0, 1]);
+    let check = |cluster: &mut Cluster| {
+        let group = cluster.group().expect("a classic group");
+        let members: Vec<&str> = group.members.keys().map(MemberId::as_str).collect();
+        assert_eq!((group.state, group.generation.0, members.len()), (GroupState::Stable, 3, 2));
+        assert!(members.contains(&a.id.as_str()) && members.contains(&c.id.as_str()));
+        assert_eq!((a.heartbeat(cluster), c.heartbeat(cluster)), (ErrorCode::None, ErrorCode::None));
+        assert_eq!(assigned(cluster, &a), [2]);
+    };
+    check(&mut cluster);
+    assert_eq!(hears(&mut cluster, heartbeat("b", 3)), Err(ErrorCode::GroupIdNotFound));
+    assert!(
+        cluster
+            .events
+            .contains(&Event::Group(GroupEvent::GroupConverted { group: group_id(), classic: true }))
+    );
+    assert!(
+        !cluster
+            .events
+            .iter()
+            .any(|event| matches!(event, Event::Group(GroupEvent::RebalanceStarted { .. })))
+    );
+    cluster.fail_over();
+    cluster.load();
+    check(&mut cluster);
+    cluster.sleep(50_000);
+    assert_eq!(cluster.group().map(|group| group.members.len()), Some(0), "the sessions are classic ones");
+}
+
+#[test]
+fn a_classic_process_that_subscribes_to_something_else_makes_the_group_rebalance_r_cg8_25() {
+    let mut cluster = cluster(MigrationPolicy::Bidirectional);
+    let mut a = one_static_of_the_newer_protocol(&mut cluster);
+    let mut c = classic_i();
+    c.subscribe(&["orders", "payments"]);
+    c.join_again(&mut cluster);
+    // No target has been computed for its subscription, so it is in no epoch.
+    assert_eq!((c.joined(&mut cluster), c.generation), (ErrorCode::None, 0));
+    assert_eq!(cluster.group().map(|group| group.state), Some(GroupState::PreparingRebalance));
+    c.sync(&mut cluster, &[]);
+    assert_eq!(c.synced(&mut cluster), ErrorCode::IllegalGeneration);
+    assert_eq!(a.heartbeat(&mut cluster), ErrorCode::RebalanceInProgress);
+    a.join_again(&mut cluster);
+    c.join_again(&mut cluster);
+    assert_eq!((a.joined(&mut cluster), a.generation), (ErrorCode::None, 4));
+    assert_eq!((c.joined(&mut cluster), c.generation), (ErrorCode::None, 4));
+}
+
+#[test]
+fn the_group_stays_where_it_may_not_be_a_classic_one_r_cg8_25() {
+    let stays = |cluster: &mut Cluster| {
+        let mut c = classic_i();
+        c.join_again(cluster);
+        assert_eq!(c.joined(cluster), ErrorCode::None);
+        let group = group(cluster);
+        assert!(group.base.members[&MemberId::new(&c.id)].is_classic());
+        assert!(!group.base.members.contains_key(&MemberId::new("b")));
+        group.base.members.len()
+    };
+    let mut one_way = cluster(MigrationPolicy::Upgrade);
+    one_static_of_the_newer_protocol(&mut one_way);
+    assert_eq!(stays(&mut one_way), 2);
+    let mut not_the_last = cluster(MigrationPolicy::Bidirectional);
+    one_static_of_the_newer_protocol(&mut not_the_last);
+    assert!(hears(&mut not_the_last, joining("d")).is_ok());
+    assert_eq!(stays(&mut not_the_last), 3);
+    let consumer = ConsumerGroupConfig { assignment_interval_ms: 0, ..ConsumerGroupConfig::default() };
+    let mut too_many = Cluster::new(GroupConfig { consumer, max_size: 1, ..GroupConfig::default() });
+    one_static_of_the_newer_protocol(&mut too_many);
+    assert_eq!(stays(&mut too_many), 2);
+}
+
+#[test]
+fn the_last_one_keeps_its_place_if_its_replacement_cannot_be_written() {
+    let mut cluster = cluster(MigrationPolicy::Bidirectional);
+    let a = one_static_of_the_newer_protocol(&mut cluster);
+    cluster.log = Log::Refuses(ErrorCode::NotEnoughReplicas);
+    let mut c = classic_i();
+    c.join_again(&mut cluster);
+    assert_eq!(c.joined(&mut cluster), ErrorCode::CoordinatorNotAvailable);
+    cluster.log = Log::Commits;
+    let as_i = heartbeat("b", 3).with_instance_id(Some("i".into()));
+    assert_eq!(hears(&mut cluster, as_i), Ok((3, None)));
+    assert_eq!(a.heartbeat(&mut cluster), ErrorCode::None);
+    assert_eq!(group(&cluster).base.members.len(), 2);
 }

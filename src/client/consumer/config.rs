@@ -122,7 +122,7 @@ pub const KEYS: &[Key] = &[
     Key {
         name: PROTOCOL,
         default: "classic",
-        kind: Kind::OneOf(&[CLASSIC, CONSUMER]),
+        kind: Kind::OneOfAnyCase(&[CLASSIC, CONSUMER]),
         doc: "Who plans the assignment: a member (classic) or the coordinator (consumer).",
     },
     Key {
@@ -357,9 +357,11 @@ impl Default for ConsumerConfig {
 
 /// Each protocol refuses what only the other one has.
 fn refuse_keys_of_the_other_protocol(given: &BTreeMap<String, String>) -> Result<(), ConfigError> {
-    let (refused, protocol) = match given.get(PROTOCOL).map(|protocol| protocol.trim()) {
-        Some(CONSUMER) => (&REFUSED_BY_CONSUMER[..], "CONSUMER"),
-        _ => (&REFUSED_BY_CLASSIC[..], "CLASSIC"),
+    let is_modern =
+        given.get(PROTOCOL).is_some_and(|protocol| protocol.trim().eq_ignore_ascii_case(CONSUMER));
+    let (refused, protocol) = match is_modern {
+        true => (&REFUSED_BY_CONSUMER[..], "CONSUMER"),
+        false => (&REFUSED_BY_CLASSIC[..], "CLASSIC"),
     };
     let found = given.iter().find(|(key, value)| refused.contains(&key.as_str()) && !value.trim().is_empty());
     match found {
@@ -451,7 +453,21 @@ mod tests {
         );
         let config = with(CONSUMER, REMOTE_ASSIGNOR, "range").unwrap();
         assert!(config.is_modern && config.remote_assignor.as_deref() == Some("range"));
+        assert!(
+            with("CoNsUmEr", REMOTE_ASSIGNOR, "range").is_ok()
+                && with("CONSUMER", STRATEGY, "range").is_err()
+        );
         assert!(!ConsumerConfig::default().is_modern);
+    }
+
+    #[test]
+    fn a_protocol_is_read_in_any_case_of_letters_and_other_names_are_not() {
+        for (protocol, is_modern) in [("CONSUMER", true), (" Consumer ", true), ("Classic", false)] {
+            assert_eq!(read(PROTOCOL, protocol).unwrap().is_modern, is_modern, "{protocol}");
+        }
+        check_refused(PROTOCOL, "streams", "String must be one of (case insensitive): CLASSIC, CONSUMER");
+        check_refused("auto.offset.reset", "EARLIEST", "Invalid value `EARLIEST`");
+        check_refused("isolation.level", "READ_UNCOMMITTED", "String must be one of: read_uncommitted");
     }
 
     #[test]

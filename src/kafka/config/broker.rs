@@ -430,6 +430,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_migration_policy_is_read_in_any_case_of_letters_and_other_names_are_not() {
+        let read = |key, value| BrokerConfig::read(&map(&[(key, value)]));
+        let policy = read("group.consumer.migration.policy", "Upgrade").expect("valid");
+        assert_eq!(policy.group_consumer_migration_policy, "upgrade");
+        let error = read("group.consumer.migration.policy", "sideways").expect_err("no policy");
+        assert!(
+            error.reason.starts_with("String must be one of (case insensitive): BIDIRECTIONAL"),
+            "{error}"
+        );
+        assert!(read("log.message.timestamp.type", "createtime").is_err());
+    }
+
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
     }

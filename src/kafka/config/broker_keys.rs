@@ -128,7 +128,7 @@ const BROKER_KEYS: &[Key] = &[
     Key {
         name: "group.consumer.migration.policy",
         default: "bidirectional",
-        kind: Kind::OneOf(&["bidirectional", "disabled", "downgrade", "upgrade"]),
+        kind: Kind::OneOfAnyCase(&["bidirectional", "disabled", "downgrade", "upgrade"]),
         doc: "Whether groups with members may go from the classic protocol to the newer one, and back.",
     },
     Key {

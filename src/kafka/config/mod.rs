@@ -65,6 +65,8 @@ pub enum Kind {
     },
     Boolean,
     OneOf(&'static [&'static str]),
+    /// Whatever the case of its letters.
+    OneOfAnyCase(&'static [&'static str]),
     /// Names from a set, separated by commas, each at most once.
     ListOf(&'static [&'static str]),
     /// Any names, separated by commas, each at most once.
@@ -107,7 +109,7 @@ impl Kind {
     pub fn code(self) -> i8 {
         match self {
             Kind::Boolean => 1,
-            Kind::OneOf(_) | Kind::Text => 2,
+            Kind::OneOf(_) | Kind::OneOfAnyCase(_) | Kind::Text => 2,
             Kind::Integer { max, .. } if max == i64::from(i16::MAX) => 4,
             Kind::Integer { max, .. } if max <= i64::from(i32::MAX) => 3,
             Kind::Integer { .. } => 5,
@@ -242,6 +244,13 @@ fn parse(key: &Key, text: &str) -> Result<Value, ConfigError> {
         Kind::Boolean => refuse("Expected value to be either true or false".to_owned()),
         Kind::OneOf(names) if names.contains(&text) => Ok(Value::Text(text.to_owned())),
         Kind::OneOf(names) => refuse(format!("String must be one of: {}", names.join(", "))),
+        Kind::OneOfAnyCase(names) => match names.iter().find(|name| name.eq_ignore_ascii_case(text)) {
+            Some(name) => Ok(Value::Text((*name).to_owned())),
+            None => refuse(format!(
+                "String must be one of (case insensitive): {}",
+                names.join(", ").to_ascii_uppercase()
+            )),
+        },
         Kind::ListOf(names) => {
             let list = split(text);
             if let Some(name) = list.iter().find(|name| !names.contains(&name.as_str())) {

@@ -226,7 +226,7 @@ const SECURITY_KEYS: &[Key] = &[
     Key::plain("sasl.login.retry.backoff.ms", "100", ANY_LONG),
     Key::plain("sasl.mechanism.controller.protocol", "GSSAPI", Kind::Text),
     Key::plain("sasl.mechanism.inter.broker.protocol", "GSSAPI", Kind::Text),
-    Key::plain("sasl.oauthbearer.assertion.algorithm", "RS256", Kind::Text),
+    Key::plain("sasl.oauthbearer.assertion.algorithm", "RS256", Kind::OneOfAnyCase(&["ES256", "RS256"])),
     Key::plain("sasl.oauthbearer.assertion.claim.aud", NULL, Kind::Text),
     Key::plain("sasl.oauthbearer.assertion.claim.exp.seconds", "300", Kind::Integer { min: 0, max: 86_400 }),
     Key::plain("sasl.oauthbearer.assertion.claim.iss", NULL, Kind::Text),

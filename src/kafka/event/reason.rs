@@ -120,6 +120,8 @@ pub enum RebalanceReason {
     MemberRemoved(MemberRemoval),
     /// The leader, or a follower whose metadata changed, joined again (R-GRP-10).
     MemberRejoined,
+    /// The group went back to the classic protocol before the last change had become a target (R-CG8-25).
+    TargetOutdated,
     /// The group's state could not be written.
     WriteFailed,
     /// The group was loaded with more members than group.max.size (R-GRP-4).

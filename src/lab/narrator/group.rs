@@ -370,6 +370,7 @@ fn rebalance(reason: RebalanceReason, client: &ClientName) -> String {
         RebalanceReason::MemberRemoved(MemberRemoval::Left) => format!("{client} left"),
         RebalanceReason::MemberRemoved(_) => format!("{client} was removed"),
         RebalanceReason::MemberRejoined => format!("{client} joined again"),
+        RebalanceReason::TargetOutdated => format!("{client} made the group a classic one"),
         RebalanceReason::GroupTooLarge => "it has more members than group.max.size".to_owned(),
         RebalanceReason::WriteFailed => "the plan could not be stored".to_owned(),
     }

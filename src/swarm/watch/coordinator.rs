@@ -8,7 +8,9 @@ use crate::client::consumer::Consumer;
 use crate::kafka::event::GroupState;
 use crate::kafka::group::{ClassicGroup, Member, Shard};
 use crate::kafka::log::Log;
-use crate::kafka::protocol::coordinator_records::{GroupMetadataValue, OffsetCommitValue, RecordKey};
+use crate::kafka::protocol::coordinator_records::{
+    ConsumerRecord, GroupMetadataValue, OffsetCommitValue, RecordKey,
+};
 use crate::kafka::protocol::wire::WireError;
 use crate::kafka::record::Record;
 use crate::kafka::time::Time;
@@ -18,6 +20,7 @@ use crate::kafka::types::{
 use crate::sim::{ProcessState, World};
 use crate::swarm::check::{Broken, Check, Verdict};
 
+use super::modern_group::{ModernGroups, check_stable};
 use super::sight;
 
 /// How much longer than its session a member that is gone may stay: for what it sent and is still on its way.
@@ -47,15 +50,15 @@ struct Replay {
     next: Offset,
     offsets: BTreeMap<(GroupId, TopicPartition), Offset>,
     groups: BTreeMap<GroupId, (Generation, BTreeSet<String>)>,
+    modern: ModernGroups,
 }
 
 /// A member that no client goes by any more.
 struct Ghost {
     since: Time,
     turn: Turn,
-    /// Whoever goes through a rebalance has its whole session again.
-    generation: Generation,
-    state: GroupState,
+    /// Whoever goes through a rebalance of a classic group has its whole session again.
+    stage: Option<(Generation, GroupState)>,
 }
 
 impl CoordinatorWatch {
@@ -83,6 +86,8 @@ impl CoordinatorWatch {
             replay.follow(&replica.log).map_err(place)?;
             let is_settled = replica.log.high_watermark() == replica.log.log_end_offset();
             compared += replay.check(shard, is_settled).map_err(place)?;
+            let image = machine.image();
+            shard.consumer_groups().try_for_each(|group| check_stable(group, image)).map_err(place)?;
             self.check_ghosts(world, turn, shard).map_err(place)?;
         }
         Ok(compared)
@@ -104,34 +109,57 @@ impl CoordinatorWatch {
         };
         for group in shard.groups() {
             for member in group.members.values() {
-                let key = (group.id.clone(), member.id.clone());
-                if there.contains(&member.id) || returns(group, member) || member.has_satisfied_heartbeat() {
-                    self.ghosts.remove(&key);
-                    continue;
-                }
-                let (generation, state) = (group.generation, group.state);
-                let seen = Ghost { since: world.now(), turn, generation, state };
-                let ghost = self.ghosts.entry(key).or_insert(seen);
-                if (ghost.turn, ghost.generation, ghost.state) != (turn, generation, state) {
-                    *ghost = Ghost { since: world.now(), turn, generation, state };
-                }
-                let gone_ms = world.now().ms() - ghost.since.ms();
+                let is_there =
+                    there.contains(&member.id) || returns(group, member) || member.has_satisfied_heartbeat();
                 let session_ms = if member.is_new { NEW_MEMBER_MS } else { member.session_timeout_ms.into() };
-                let allowed_ms = session_ms + SLACK_MS;
-                if gone_ms > allowed_ms {
-                    let fault =
-                        format!("{} of {} is gone for {gone_ms} ms and a member", member.id, group.id);
-                    return Err(Check::SessionEnds.broken(fault));
-                }
+                let stage = Some((group.generation, group.state));
+                let key = (group.id.clone(), member.id.clone());
+                self.check_ghost(world, turn, key, stage, is_there, session_ms)?;
+            }
+        }
+        // R-CG8-14. A static member may be away, and is not looked for.
+        for group in shard.consumer_groups() {
+            let session_ms = i64::from(world.broker_config().group_consumer_session_timeout_ms);
+            let dynamic = group.base.members.values().filter(|member| member.instance_id.is_none());
+            for member in dynamic {
+                let classic = member.classic.as_ref().map(|classic| classic.session_timeout_ms.into());
+                let session_ms = session_ms.max(classic.unwrap_or(0));
+                let is_there = there.contains(&member.id);
+                let key = (group.base.id.clone(), member.id.clone());
+                self.check_ghost(world, turn, key, None, is_there, session_ms)?;
             }
         }
         Ok(())
+    }
+
+    fn check_ghost(
+        &mut self,
+        world: &World,
+        turn: Turn,
+        key: (GroupId, MemberId),
+        stage: Option<(Generation, GroupState)>,
+        is_there: bool,
+        session_ms: i64,
+    ) -> Verdict {
+        if is_there {
+            self.ghosts.remove(&key);
+            return Ok(());
+        }
+        let seen = || Ghost { since: world.now(), turn, stage };
+        let ghost = self.ghosts.entry(key.clone()).or_insert_with(seen);
+        if (ghost.turn, ghost.stage) != (turn, stage) {
+            *ghost = seen();
+        }
+        let gone_ms = world.now().ms() - ghost.since.ms();
+        let fault = |(group, member)| format!("{member} of {group} is gone for {gone_ms} ms and a member");
+        Check::SessionEnds.verdict((gone_ms > session_ms + SLACK_MS).then(|| fault(key)))
     }
 }
 
 impl Replay {
     fn new(turn: Turn) -> Replay {
-        Replay { turn, next: Offset::ZERO, offsets: BTreeMap::new(), groups: BTreeMap::new() }
+        let (offsets, groups, modern) = (BTreeMap::new(), BTreeMap::new(), ModernGroups::default());
+        Replay { turn, next: Offset::ZERO, offsets, groups, modern }
     }
 
     /// Reads on up to the high watermark.
@@ -142,7 +170,7 @@ impl Replay {
             self.apply(&record).map_err(|error| unreadable(&error))?;
         }
         self.next = log.high_watermark();
-        Ok(())
+        self.modern.check_owners()
     }
 
     fn apply(&mut self, record: &Record) -> Result<(), WireError> {
@@ -166,7 +194,10 @@ impl Replay {
                     self.groups.remove(&group);
                 }
             },
-            RecordKey::Consumer(..) | RecordKey::Share(..) | RecordKey::Other(_) => {}
+            RecordKey::Consumer(group, key) => {
+                self.modern.apply(&group, ConsumerRecord::decode(key, record.value.as_deref())?);
+            }
+            RecordKey::Share(..) | RecordKey::Other(_) => {}
         }
         Ok(())
     }
@@ -182,6 +213,7 @@ impl Replay {
         }
         if is_settled {
             shard.groups().try_for_each(|group| self.check_group(group))?;
+            self.modern.check_known(shard.consumer_groups().map(|group| &**group))?;
         }
         Ok(known.len() as u64)
     }

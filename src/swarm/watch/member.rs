@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::client::consumer::config::INSTANCE_ID;
 use crate::client::consumer::{Consumer, Join};
-use crate::kafka::event::{Event, GroupEvent};
+use crate::kafka::event::{ConsumerGroupState, Event, GroupEvent, GroupState};
 use crate::kafka::group::assignor::RebalanceProtocol;
 use crate::kafka::time::Time;
-use crate::kafka::types::{ClientName, Generation, GroupId, NodeId, TopicPartition};
+use crate::kafka::types::{ClientName, Generation, GroupId, NodeId, Offset, Topic, TopicPartition};
 use crate::sim::World;
 use crate::swarm::check::{Check, Verdict};
 use crate::swarm::counts::Counts;
@@ -23,6 +23,8 @@ pub struct MemberWatch {
     owners: BTreeMap<ClientName, Owner>,
     /// When each generation was first given out to somebody.
     generations: BTreeMap<GroupId, BTreeMap<Generation, Time>>,
+    /// Who was given a partition last.
+    holders: BTreeMap<(GroupId, TopicPartition), Holder>,
     /// Groups that were of the newer protocol at some time: there each member has an epoch of its own.
     modern: BTreeSet<GroupId>,
 }
@@ -32,10 +34,18 @@ struct Owner {
     group: GroupId,
     generation: Generation,
     partitions: BTreeSet<TopicPartition>,
+    /// Topics that were deleted since then, and may be there under another id.
+    deleted: BTreeSet<Topic>,
     /// With group.protocol=consumer.
     is_modern: bool,
     /// The coordinator does not count it any more, whether or not it has heard so.
     is_removed: bool,
+}
+
+struct Holder {
+    client: ClientName,
+    generation: Generation,
+    since: Time,
 }
 
 impl MemberWatch {
@@ -57,12 +67,15 @@ impl MemberWatch {
                     owner.partitions.retain(|tp| !partitions.contains(tp));
                 }
             }
-            Event::PartitionsAssigned { client, group, generation, partitions, .. } => {
+            Event::PartitionsAssigned { client, group, generation, partitions, added } => {
+                self.note_holder(client, group, *generation, added, at);
                 self.generations.entry(group.clone()).or_default().entry(*generation).or_insert(at);
                 let partitions = partitions.iter().cloned().collect();
                 let is_modern = world.consumer(client).is_some_and(|consumer| consumer.config().is_modern);
                 let (id, generation) = (group.clone(), *generation);
-                let owner = Owner { group: id, generation, partitions, is_modern, is_removed: false };
+                let deleted = BTreeSet::new();
+                let owner =
+                    Owner { group: id, generation, partitions, deleted, is_modern, is_removed: false };
                 self.owners.insert(client.clone(), owner);
                 if is_kept(group) {
                     counts.assignments_checked += 1;
@@ -73,24 +86,41 @@ impl MemberWatch {
                 counts.handovers_checked += 1;
                 return self.check_plan(world, group, *generation, plan);
             }
-            Event::ConsumerGroupStateChanged { group, .. } => drop(self.modern.insert(group.clone())),
-            Event::MemberRemoved { client, .. } => {
+            Event::Group(GroupEvent::ConsumerGroupStateChanged { group, from, to, .. }) => {
+                self.modern.insert(group.clone());
+                if [from, to].contains(&&ConsumerGroupState::Empty) {
+                    self.begin_anew(group);
+                }
+            }
+            Event::Group(GroupEvent::GroupStateChanged { group, from, to, .. })
+                if [from, to].contains(&&GroupState::Empty) =>
+            {
+                self.begin_anew(group);
+            }
+            Event::Group(GroupEvent::MemberRemoved { client, .. }) => {
                 if let Some(owner) = self.owners.get_mut(client) {
                     owner.is_removed = true;
                 }
             }
             // By its id it is another topic when it is made anew, and nobody's.
             Event::TopicDeleted { topic, .. } => {
-                for owner in self.owners.values_mut().filter(|owner| owner.is_modern) {
-                    owner.partitions.retain(|tp| tp.topic != *topic);
+                self.holders.retain(|(_, tp), _| tp.topic != *topic);
+                for owner in self.owners.values_mut() {
+                    owner.deleted.insert(topic.clone());
+                    owner.partitions.retain(|tp| !owner.is_modern || tp.topic != *topic);
                 }
             }
-            Event::CommitConfirmed { client, generation, latency_ms, .. } => {
+            Event::CommitConfirmed { client, offsets, generation, latency_ms, .. } => {
                 let Some(consumer) = world.consumer(client) else { return Ok(()) };
-                let group = &consumer.spec().group;
-                if is_kept(group) && !self.modern.contains(group) {
+                let (group, sent_at) = (&consumer.spec().group, at.plus_ms(-latency_ms));
+                if !is_kept(group) {
+                    return Ok(());
+                }
+                counts.owned_commits_checked += 1;
+                self.check_holder(client, group, offsets, sent_at)?;
+                if !self.modern.contains(group) {
                     counts.commits_checked += 1;
-                    return self.check_commit(client, group, *generation, at.plus_ms(-latency_ms));
+                    return self.check_commit(client, group, *generation, sent_at);
                 }
             }
             _ => {}
@@ -142,6 +172,54 @@ impl MemberWatch {
                     );
                     return Err(Check::Handover.broken(fault));
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// An empty group may change its protocol, and then counts its generations from the start.
+    fn begin_anew(&mut self, group: &GroupId) {
+        self.holders.retain(|(of, _), _| of != group);
+    }
+
+    /// What a member hears late, of a generation before the holder's, gives it nothing.
+    fn note_holder(
+        &mut self,
+        client: &ClientName,
+        group: &GroupId,
+        generation: Generation,
+        added: &[TopicPartition],
+        since: Time,
+    ) {
+        for tp in added {
+            let key = (group.clone(), tp.clone());
+            if self.holders.get(&key).is_none_or(|holder| holder.generation <= generation) {
+                self.holders.insert(key, Holder { client: client.clone(), generation, since });
+            }
+        }
+    }
+
+    /// R-CG8-19, R-GRP-36: somebody else had been given the partition when the commit was sent. What the member has of a
+    /// topic that was deleted it may commit by the name of the new one, in its epoch, as long as it has not heard of that.
+    fn check_holder(
+        &self,
+        client: &ClientName,
+        group: &GroupId,
+        offsets: &[(TopicPartition, Offset)],
+        sent_at: Time,
+    ) -> Verdict {
+        let owns = |tp: &TopicPartition| {
+            let owner = self.owners.get(client);
+            owner.is_some_and(|owner| owner.partitions.contains(tp) && !owner.deleted.contains(&tp.topic))
+        };
+        for (tp, offset) in offsets.iter().filter(|(tp, _)| owns(tp)) {
+            let holder = self.holders.get(&(group.clone(), tp.clone()));
+            if let Some(holder) = holder.filter(|holder| holder.client != *client && holder.since < sent_at) {
+                let fault = format!(
+                    "{client} committed {offset} of {tp} for {group}, sent at {sent_at}; {} was given it at {}",
+                    holder.client, holder.since
+                );
+                return Err(Check::CommitOwner.broken(fault));
             }
         }
         Ok(())

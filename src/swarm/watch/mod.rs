@@ -8,7 +8,7 @@
 //! - [`loss`]: what excuses a lost record, and what it does not excuse
 //! - [`writes`]: what producers sent and were told
 //! - [`lives`]: what never falls; [`purgatory`]: what a broker has forgotten
-//! - [`coordinator`]: what a group coordinator knows, held to its log; [`member`]: who owns what
+//! - [`coordinator`], [`modern_group`]: what a group coordinator knows, held to its log; [`member`]: who owns what
 //! - [`touched`], [`sight`]: how it is seen
 //!
 //! **Invariant:** a fault that is found here is one of the system, or of the rule it is held to; the watch changes nothing.
@@ -20,6 +20,7 @@ mod lives;
 mod loss;
 mod member;
 mod metadata;
+mod modern_group;
 mod partition;
 mod purgatory;
 mod quorum;

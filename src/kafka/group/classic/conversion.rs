@@ -11,16 +11,17 @@ use super::{ClassicGroup, Member};
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::event::GroupState;
 use crate::kafka::group::java_map;
-use crate::kafka::group::modern::consumer::{ConsumerGroup, ConsumerMember, blob, version_of};
+use crate::kafka::group::modern::consumer::{ConsumerGroup, ConsumerMember, Replacement, blob, version_of};
 use crate::kafka::protocol::coordinator_records::ClassicProtocol;
 use crate::kafka::time::Time;
 use crate::kafka::types::{Generation, MemberId};
 
 impl ClassicGroup {
-    /// All that stay are classic members.
+    /// All that stay are classic members. Whoever takes another's place takes over what that was to have.
     pub(in crate::kafka::group) fn of_consumer(
         consumer: &ConsumerGroup,
         gone: &BTreeSet<MemberId>,
+        replacement: Option<&Replacement>,
         now: Time,
         image: &ClusterImage,
     ) -> ClassicGroup {
@@ -28,7 +29,10 @@ impl ClassicGroup {
         group.state = GroupState::Stable;
         group.generation = Generation(consumer.base.epoch.0);
         group.protocol_type = Some(StrBytes::from_static_str("consumer"));
-        for member in consumer.base.members.values().filter(|member| !gone.contains(&member.id)) {
+        let is_replaced = |id: &MemberId| replacement.is_some_and(|replacement| replacement.old == *id);
+        let members = consumer.base.members.values().map(|member| &**member);
+        let staying = members.filter(|member| !gone.contains(&member.id) && !is_replaced(&member.id));
+        for member in staying.chain(replacement.map(|replacement| &replacement.new)) {
             group.joined += 1;
             group.leader.get_or_insert_with(|| member.id.clone());
             group.members.insert(member.id.clone(), converted(member, group.joined));
@@ -38,7 +42,7 @@ impl ClassicGroup {
         group.subscribed_topics = group.subscriptions();
         let protocol = group.protocol.clone().unwrap_or_default();
         for member in group.members.values_mut() {
-            let target = consumer.base.target.of(&member.id);
+            let target = consumer.base.target.of(Replacement::former(replacement, &member.id));
             let version = version_of(&member.metadata(&protocol));
             member.assignment = blob(target.partitions().into_iter(), version, image);
         }

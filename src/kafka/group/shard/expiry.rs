@@ -120,7 +120,8 @@ pub(super) fn classic_tombstone(id: &GroupId) -> CoordinatorRecord {
 }
 
 /// Without members the time since the group became Empty counts, and for a group that never had any, the time since the
-/// commit; with members, only topics that none of them consumes are forgotten, and only in a stable group.
+/// commit; with members, only topics that none of them consumes are forgotten, and in a classic group only while it is
+/// stable. In a group of the newer protocol the time since the commit counts (A52).
 fn is_expired(
     group: &Group,
     tp: &TopicPartition,
@@ -128,25 +129,22 @@ fn is_expired(
     retention_ms: i64,
     now_ms: i64,
 ) -> bool {
-    let group = match group {
-        Group::Classic(group) => group,
-        Group::Consumer(group) => {
-            return !group.subscribed_topics().contains(&tp.topic)
-                && now_ms - value.commit_timestamp_ms >= retention_ms;
-        }
+    let since_ms = match group {
         // It has no offsets.
         Group::Share(_) => return false,
-    };
-    let since_ms = match group.state {
-        GroupState::Empty if group.protocol_type.is_some() => {
-            group.state_since_ms.unwrap_or(value.commit_timestamp_ms)
-        }
-        GroupState::Empty => value.commit_timestamp_ms,
-        GroupState::Stable => match &group.subscribed_topics {
-            Some(topics) if !topics.contains(&tp.topic) => value.commit_timestamp_ms,
+        Group::Consumer(group) if group.subscribed_topics().contains(&tp.topic) => return false,
+        Group::Consumer(_) => value.commit_timestamp_ms,
+        Group::Classic(group) => match group.state {
+            GroupState::Empty if group.protocol_type.is_some() => {
+                group.state_since_ms.unwrap_or(value.commit_timestamp_ms)
+            }
+            GroupState::Empty => value.commit_timestamp_ms,
+            GroupState::Stable => match &group.subscribed_topics {
+                Some(topics) if !topics.contains(&tp.topic) => value.commit_timestamp_ms,
+                _ => return false,
+            },
             _ => return false,
         },
-        _ => return false,
     };
     match value.expire_timestamp_ms {
         Some(expire_ms) => now_ms >= expire_ms,

@@ -5,6 +5,7 @@
 //! **Invariant:** a group changes its protocol by one batch of records, or not at all.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use kafka_protocol::messages as m;
 
@@ -16,9 +17,10 @@ use crate::kafka::group::classic::{ClassicGroup, Join, join_error, leave_result,
 use crate::kafka::group::config::ConsumerGroupConfig;
 use crate::kafka::group::context::Context;
 use crate::kafka::group::modern::Refusal;
-use crate::kafka::group::modern::consumer::{ConsumerGroup, Joined, Outcome};
+use crate::kafka::group::modern::consumer::{ConsumerGroup, Joined, Outcome, Return};
 use crate::kafka::group::write::{Applied, Then, Write};
 use crate::kafka::protocol::ErrorCode;
+use crate::kafka::protocol::coordinator_records::CoordinatorRecord;
 use crate::kafka::types::{ClientName, GroupId, MemberId};
 
 impl Shard {
@@ -27,12 +29,14 @@ impl Shard {
     pub(super) fn join_consumer_group(&mut self, id: &GroupId, join: &Join<'_>, cx: &mut Context<'_>) {
         let Some(group) = self.consumer_group(id) else { return };
         let new_id = MemberId::new(&cx.ids.next().to_string());
-        match group.classic_join(join, new_id, &cx.consumer_config(id), &cx.around()) {
+        let (config, max_size) = (cx.consumer_config(id), cx.config.max_size);
+        match group.classic_join(join, new_id, &config, max_size, &cx.around()) {
             Err(refusal) => cx.respond(join.id, join_error("", refusal.error)),
             Ok(Joined::Named(member)) => {
                 cx.respond(join.id, join_error(member.as_str(), ErrorCode::MemberIdRequired));
             }
             Ok(Joined::Joins(outcome)) => self.answer_with(join.id, id, &outcome, cx),
+            Ok(Joined::GoesBack(back)) => self.go_back(join.id, id, *back, cx),
         }
     }
 
@@ -137,8 +141,7 @@ impl Shard {
         then: Then,
         cx: &mut Context<'_>,
     ) {
-        let Some(Group::Consumer(consumer)) = self.groups.remove(id) else { return };
-        end_timers(&consumer, cx);
+        let Some(consumer) = self.end_consumer_group(id, cx) else { return };
         let mut last = ClientName::new("");
         for member in gone.iter().filter_map(|member| consumer.base.members.get(member)) {
             let (group, client) = (id.clone(), member.client.clone());
@@ -151,20 +154,59 @@ impl Shard {
             }));
         }
         cx.event(Event::Group(GroupEvent::GroupConverted { group: id.clone(), classic: true }));
-        let mut classic = ClassicGroup::of_consumer(&consumer, gone, cx.now, cx.image);
-        let plan = classic.members.values().map(|m| (m.id.clone(), m.assignment.clone())).collect();
-        let mut records = consumer.tombstones();
-        records.push(classic.to_record(&plan));
-        for member in plan.into_keys() {
-            classic.renew_session(&member, cx);
-        }
+        let records = consumer.tombstones();
+        let mut classic = ClassicGroup::of_consumer(&consumer, gone, None, cx.now, cx.image);
+        let write = begin_classic_group(&mut classic, consumer, records, then, cx);
         let rebalance = classic.prepare_rebalance(RebalanceReason::MemberRemoved(reason), &last, cx);
         self.groups.insert(id.clone(), Group::Classic(classic.into()));
-        let removed = vec![(id.clone(), Group::Consumer(consumer))];
-        let applied = Applied { created: Some(id.clone()), removed, ..Applied::default() };
-        self.submit(Some(Write { records, applied, then }), cx);
+        self.submit(Some(write), cx);
         self.submit(rebalance, cx);
     }
+
+    /// A classic member takes the place of the last one of the newer protocol. If nothing else changes, nobody notices.
+    fn go_back(&mut self, to: RequestId, id: &GroupId, back: Return, cx: &mut Context<'_>) {
+        let Some(consumer) = self.end_consumer_group(id, cx) else { return };
+        cx.event(Event::Group(GroupEvent::GroupConverted { group: id.clone(), classic: true }));
+        let Return { replacement, outcome, rebalances } = back;
+        let mut records: Vec<_> = outcome.records.iter().map(|record| record.encode(id)).collect();
+        records.extend(consumer.tombstones_with(Some(&replacement)));
+        let none = BTreeSet::new();
+        let mut classic = ClassicGroup::of_consumer(&consumer, &none, Some(&replacement), cx.now, cx.image);
+        let then = Then::Answer { to, response: outcome.response.into() };
+        let write = begin_classic_group(&mut classic, consumer, records, then, cx);
+        let client = &replacement.new.client;
+        let rebalance = match rebalances {
+            true => classic.prepare_rebalance(RebalanceReason::TargetOutdated, client, cx),
+            false => None,
+        };
+        self.groups.insert(id.clone(), Group::Classic(classic.into()));
+        self.submit(Some(write), cx);
+        self.submit(rebalance, cx);
+    }
+
+    fn end_consumer_group(&mut self, id: &GroupId, cx: &mut Context<'_>) -> Option<Rc<ConsumerGroup>> {
+        let Some(Group::Consumer(consumer)) = self.groups.remove(id) else { return None };
+        end_timers(&consumer, cx);
+        Some(consumer)
+    }
+}
+
+/// The members' sessions begin, and the group is written behind `records`. If that fails, `consumer` is back.
+fn begin_classic_group(
+    classic: &mut ClassicGroup,
+    consumer: Rc<ConsumerGroup>,
+    mut records: Vec<CoordinatorRecord>,
+    then: Then,
+    cx: &mut Context<'_>,
+) -> Write {
+    let plan = classic.members.values().map(|m| (m.id.clone(), m.assignment.clone())).collect();
+    records.push(classic.to_record(&plan));
+    for member in plan.into_keys() {
+        classic.renew_session(&member, cx);
+    }
+    let removed = vec![(classic.id.clone(), Group::Consumer(consumer))];
+    let applied = Applied { created: Some(classic.id.clone()), removed, ..Applied::default() };
+    Write { records, applied, then }
 }
 
 /// The first member of the newer protocol joins a classic group that has members: what makes it one of the newer protocol.

@@ -103,7 +103,7 @@ fn a_group_of_the_newer_protocol_reads_as_a_story() {
             00:00.000  billing: its protocol is consumer from now on (R-CG8-25)
                 Info: Members that speak the classic protocol stay; offsets do too.
             00:00.001  billing: epoch 3 needs another assignment (R-CG8-7, R-CG8-8)
-                Warn: It is computed with a heartbeat, once in group.consumer.assignment.interval.ms.
+                Warn: It is computed with a heartbeat, once in group.consumer.assignment.interval.ms of the coordinator's clock.
             00:00.900  billing: target of epoch 3: consumer-a orders-0; consumer-b orders-1 (R-CG8-8)
                 Info: The coordinator made this plan; each member goes there by its own heartbeats.
             00:00.900  billing: consumer-b is in epoch 3 (R-CG8-11, R-CG8-12)
@@ -168,8 +168,13 @@ fn members_go_for_different_reasons() {
         .into_iter()
         .flat_map(|reason| [removed(reason), rebalance(RebalanceReason::MemberRemoved(reason))])
         .chain(
-            [RebalanceReason::MemberRejoined, RebalanceReason::WriteFailed, RebalanceReason::GroupTooLarge]
-                .map(rebalance),
+            [
+                RebalanceReason::MemberRejoined,
+                RebalanceReason::WriteFailed,
+                RebalanceReason::GroupTooLarge,
+                RebalanceReason::TargetOutdated,
+            ]
+            .map(rebalance),
         )
         .chain([RevokeReason::Lost, RevokeReason::Closing].map(revoked))
         .chain([GroupState::Empty, GroupState::Dead].map(|to| state(GroupState::PreparingRebalance, to)))
@@ -192,6 +197,7 @@ fn members_go_for_different_reasons() {
             00:00.001  billing: rebalance after generation 7: consumer-c joined again (R-GRP-23)
             00:00.001  billing: rebalance after generation 7: the plan could not be stored (R-GRP-23)
             00:00.001  billing: rebalance after generation 7: it has more members than group.max.size (R-GRP-23)
+            00:00.001  billing: rebalance after generation 7: consumer-c made the group a classic one (R-GRP-23)
             00:00.001  consumer-b lost orders-1, orders-2 (R-GRP-32)
             00:00.001  consumer-b gave up orders-1, orders-2 to close (R-CONS-27)
             00:00.001  billing: the group is empty, generation 8 (R-GRP-6)

@@ -14,6 +14,7 @@ use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
 use kafka_protocol::protocol::StrBytes;
 
 use super::heartbeat::Step;
+use super::replacement::{Replacement, Return};
 use super::{ConsumerGroup, ConsumerMember, Outcome, TimerChange};
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::group::assignor::server::Assigned;
@@ -35,10 +36,11 @@ pub(in crate::kafka::group) enum Joined {
     /// A dynamic member is told its id and joins with it (R-GRP-9).
     Named(MemberId),
     Joins(Outcome<m::JoinGroupResponse>),
+    GoesBack(Box<Return>),
 }
 
 impl ConsumerGroup {
-    /// `new_id` is the id of a member that has none.
+    /// `new_id` is the id of a member that has none, `classic_max_size` the greatest size of a classic group.
     ///
     /// # Errors
     /// INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED, and those of static members.
@@ -47,6 +49,7 @@ impl ConsumerGroup {
         join: &Join<'_>,
         new_id: MemberId,
         config: &ConsumerGroupConfig,
+        classic_max_size: i32,
         around: &Surroundings<'_>,
     ) -> Result<Joined, Refusal> {
         let request = join.request;
@@ -62,7 +65,8 @@ impl ConsumerGroup {
             request.protocols.first().filter(|_| self.supports_classic(request)).ok_or_else(unsupported)?;
         let mut records = Vec::new();
         let instance_id = request.group_instance_id.as_deref();
-        let member = match (instance_id, instance_id.and_then(|id| self.static_member(id))) {
+        let holder = instance_id.and_then(|id| self.static_member(id));
+        let member = match (instance_id, holder) {
             (None, _) if is_unknown && join.requires_known_member_id() => return Ok(Joined::Named(id)),
             (Some(instance_id), _) if !is_unknown => self.checked_holder(&id, instance_id)?.clone(),
             (Some(_), Some(holder)) => self.replaced(holder, &id, &mut records),
@@ -76,6 +80,20 @@ impl ConsumerGroup {
         let updated = update_with(&member, join, &subscription);
         let owned = owned(&subscription.owned, around.image);
         let step = Step { group: self, config, around };
+        let response = |member: &ConsumerMember| {
+            m::JoinGroupResponse::default()
+                .with_member_id(member.id.to_wire())
+                .with_generation_id(member.epoch.0)
+                .with_protocol_type(Some(StrBytes::from_static_str(CONSUMER)))
+                .with_protocol_name(Some(offered.name.clone()))
+        };
+        if let Some(holder) = holder.filter(|holder| self.goes_back_without(holder, config, classic_max_size))
+        {
+            let (new, outcome, rebalances) = step.take_last(&member, updated, Some(&owned), records)?;
+            let outcome = outcome.answered(response(&new));
+            let replacement = Replacement { old: holder.id.clone(), new };
+            return Ok(Joined::GoesBack(Return { replacement, outcome, rebalances }.into()));
+        }
         let (updated, mut outcome) = step.take(&member, updated, Some(&owned), records)?;
         let member = || updated.id.clone();
         outcome.timers.extend([
@@ -83,12 +101,7 @@ impl ConsumerGroup {
             TimerChange::Session { member: member(), timeout_ms: i64::from(request.session_timeout_ms) },
             TimerChange::Sync { member: member(), timeout_ms: i64::from(request.rebalance_timeout_ms) },
         ]);
-        let response = m::JoinGroupResponse::default()
-            .with_member_id(updated.id.to_wire())
-            .with_generation_id(updated.epoch.0)
-            .with_protocol_type(Some(StrBytes::from_static_str(CONSUMER)))
-            .with_protocol_name(Some(offered.name.clone()));
-        Ok(Joined::Joins(outcome.answered(response)))
+        Ok(Joined::Joins(outcome.answered(response(&updated))))
     }
 
     /// Some protocol of the request is supported by all classic members.

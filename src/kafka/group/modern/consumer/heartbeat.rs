@@ -270,6 +270,15 @@ pub(super) struct Step<'a> {
     pub(super) around: &'a Surroundings<'a>,
 }
 
+/// How the group is once a member subscribes to what its request names.
+struct Subscribing {
+    epoch: GroupEpoch,
+    /// If the subscriptions were looked at.
+    kind: Option<SubscriptionType>,
+    subscription_changed: bool,
+    outcome: Outcome<()>,
+}
+
 impl Step<'_> {
     /// `member` as it was, and as its request makes it. The member as it is in the end, and what follows.
     pub(super) fn take(
@@ -277,21 +286,47 @@ impl Step<'_> {
         member: &ConsumerMember,
         updated: ConsumerMember,
         owned: Option<&[Owned]>,
-        mut records: Vec<ConsumerRecord>,
+        records: Vec<ConsumerRecord>,
     ) -> Result<(ConsumerMember, Outcome<()>), Refusal> {
+        let subscribing = self.subscribe(member, &updated, records)?;
+        self.reconcile(updated, subscribing, owned)
+    }
+
+    /// The same in a group that computes no target any more. Says, too, whether the one that it has is of an older epoch.
+    pub(super) fn take_last(
+        &self,
+        member: &ConsumerMember,
+        updated: ConsumerMember,
+        owned: Option<&[Owned]>,
+        records: Vec<ConsumerRecord>,
+    ) -> Result<(ConsumerMember, Outcome<()>, bool), Refusal> {
+        let subscribing = self.subscribe(member, &updated, records)?;
+        if self.group.base.target.epoch < subscribing.epoch {
+            return Ok((updated, subscribing.outcome, true));
+        }
+        let (updated, outcome) = self.reconcile(updated, subscribing, owned)?;
+        Ok((updated, outcome, false))
+    }
+
+    fn subscribe(
+        &self,
+        member: &ConsumerMember,
+        updated: &ConsumerMember,
+        mut records: Vec<ConsumerRecord>,
+    ) -> Result<Subscribing, Refusal> {
         let group = self.group;
-        if updated != *member {
+        if updated != member {
             let value = updated.subscription_value();
             records.push(ConsumerRecord::Subscription(updated.id.clone(), Some(value)));
         }
         let names_changed = updated.topic_names != member.topic_names;
         let (regex_change, resolve) =
-            group.update_regexes(member, &updated, self.config, self.around, &mut records)?;
+            group.update_regexes(member, updated, self.config, self.around, &mut records)?;
         let mut outcome = Outcome { resolve, ..Outcome::new(Vec::new(), ()) };
         let (mut epoch, mut kind) = (group.base.epoch, None);
         let bump = names_changed || regex_change == RegexChange::Resolved;
         if bump || group.base.has_metadata_expired(self.around.now) {
-            let subscriptions = group.subscriptions(group.members_with(&updated));
+            let subscriptions = group.subscriptions(group.members_with(updated));
             kind = Some(subscriptions.kind());
             let metadata_hash = subscriptions.metadata_hash(self.around.image);
             if bump || metadata_hash != group.base.metadata_hash {
@@ -304,27 +339,22 @@ impl Step<'_> {
             }
         }
         let subscription_changed = names_changed || regex_change != RegexChange::None;
-        let updated =
-            self.reconcile(epoch, updated, kind, subscription_changed, owned, &mut records, &mut outcome)?;
         outcome.records = records;
-        Ok((updated, outcome))
+        Ok(Subscribing { epoch, kind, subscription_changed, outcome })
     }
 
     fn reconcile(
         &self,
-        epoch: GroupEpoch,
         updated: ConsumerMember,
-        kind: Option<SubscriptionType>,
-        subscription_changed: bool,
+        subscribing: Subscribing,
         owned: Option<&[Owned]>,
-        records: &mut Vec<ConsumerRecord>,
-        outcome: &mut Outcome<()>,
-    ) -> Result<ConsumerMember, Refusal> {
+    ) -> Result<(ConsumerMember, Outcome<()>), Refusal> {
         let group = self.group;
+        let Subscribing { epoch, kind, subscription_changed, mut outcome } = subscribing;
         let (target_epoch, target) =
-            group.next_target(epoch, &updated, kind, self.config, self.around, records);
+            group.next_target(epoch, &updated, kind, self.config, self.around, &mut outcome.records);
         if !subscription_changed && updated.is_reconciled_to(target_epoch) {
-            return Ok(updated);
+            return Ok((updated, outcome));
         }
         let subscribed = group.topics_of(&updated).filter_map(|name| self.around.image.topic(name));
         let next = Reconciliation {
@@ -337,10 +367,10 @@ impl Step<'_> {
         }
         .next(&updated)?;
         if next == updated {
-            return Ok(updated);
+            return Ok((updated, outcome));
         }
         let value = next.assignment_value();
-        records.push(ConsumerRecord::CurrentAssignment(next.id.clone(), Some(value)));
+        outcome.records.push(ConsumerRecord::CurrentAssignment(next.id.clone(), Some(value)));
         if !next.is_classic() {
             outcome.timers.push(match next.state {
                 MemberState::UnrevokedPartitions => TimerChange::Rebalance {
@@ -351,7 +381,7 @@ impl Step<'_> {
                 _ => TimerChange::EndRebalance(next.id.clone()),
             });
         }
-        Ok(next)
+        Ok((next, outcome))
     }
 }
 

@@ -14,6 +14,7 @@ mod commit;
 mod replay;
 mod describe;
 mod classic_members;
+mod replacement;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -39,6 +40,7 @@ pub(in crate::kafka::group) use describe::changes;
 pub use heartbeat::check_request;
 pub use member::ConsumerMember;
 pub use regex::resolve as resolve_regexes;
+pub(in crate::kafka::group) use replacement::{Replacement, Return};
 pub use replay::Replayed;
 
 /// What is waited for from one member; no record holds it.
@@ -220,7 +222,15 @@ impl ConsumerGroup {
 
     /// What deletes the group.
     pub(in crate::kafka::group) fn tombstones(&self) -> Vec<CoordinatorRecord> {
-        let members = || self.base.members.keys().cloned();
+        self.tombstones_with(None)
+    }
+
+    /// The same once somebody has taken another's place.
+    pub(in crate::kafka::group) fn tombstones_with(
+        &self,
+        replacement: Option<&Replacement>,
+    ) -> Vec<CoordinatorRecord> {
+        let members = || self.base.members.keys().map(|id| Replacement::newest(replacement, id).clone());
         let mut records: Vec<ConsumerRecord> =
             members().map(|member| ConsumerRecord::CurrentAssignment(member, None)).collect();
         records.extend(members().map(|member| ConsumerRecord::Target(member, None)));
