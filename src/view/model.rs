@@ -315,6 +315,7 @@ pub struct ConsumedView {
     pub tp: TopicPartition,
     pub position: Option<Offset>,
     pub committed: Option<Offset>,
+    pub paused: bool,
     /// Records from the committed offset, or the position before any commit, to the high watermark.
     pub lag: i64,
 }

@@ -6,8 +6,9 @@
 //! **Invariant:** each line is a command in its one form.
 
 use super::act;
-use super::model::{Model, ReplicaView, Role};
-use crate::client::admin::{Goal, GroupOperation, Reset, Scope, Target as ResetTarget};
+use super::model::{ConsumerView, Model, ReplicaView, Role};
+use crate::client::admin::{Goal, GroupOperation, ListFilter, Reset, Scope, Target as ResetTarget};
+use crate::client::consumer::{Ask, Choice, CloseOptions, GroupMembership, SeekTo};
 use crate::kafka::config::{Key, NULL, TOPIC_KEYS, UpdateMode, broker_keys, update_mode};
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
@@ -18,7 +19,7 @@ use crate::sim::{Command, Target};
 type Lines = fn(&Model) -> Vec<Command>;
 
 /// The verbs that are told of at length, and how.
-const AT_LENGTH: [(&str, Lines); 9] = [
+const AT_LENGTH: [(&str, Lines); 17] = [
     ("set", |model| configs(model, |key| Some(key.default.to_owned()))),
     ("unset", |model| configs(model, |_| None)),
     ("reassign", reassignments),
@@ -28,6 +29,16 @@ const AT_LENGTH: [(&str, Lines); 9] = [
     ("reset", |model| resets(model, true)),
     ("elect", elections),
     ("add", more_partitions),
+    ("subscribe", |model| asks(model, |_| choices(topics(model), Choice::Topics))),
+    ("assign", |model| asks(model, |_| choices(partitions(model), Choice::Partitions))),
+    ("unsubscribe", |model| asks(model, |_| vec![Ask::Unsubscribe])),
+    ("pause", |model| asks(model, |view| of_owned(view, |tp| vec![Ask::Pause(vec![tp])]))),
+    ("resume", |model| asks(model, |view| of_owned(view, |tp| vec![Ask::Resume(vec![tp])]))),
+    ("seek", |model| asks(model, |view| of_owned(view, seeks))),
+    ("commit", |model| {
+        asks(model, |_| [true, false].map(|waits| Ask::Commit { offsets: None, waits }).to_vec())
+    }),
+    ("close", closings),
 ];
 
 /// The verb that a text begins with, whole or in part.
@@ -63,7 +74,7 @@ fn commands(model: &Model) -> Vec<Command> {
     for topic in topics(model) {
         commands.extend([Command::Describe(Resource::Topic(topic.clone())), Command::DeleteTopic(topic)]);
     }
-    commands.push(Command::Groups(GroupOperation::List));
+    commands.push(Command::Groups(GroupOperation::List(ListFilter::default())));
     for group in model.groups.iter().filter(|group| group.is_group()) {
         commands.extend([
             Command::Groups(GroupOperation::Describe(group.id.clone())),
@@ -131,6 +142,41 @@ fn of_clients(model: &Model) -> Vec<Command> {
         [Command::Pause(name.clone()), Command::Resume(name.clone()), Command::Crash(name)]
     });
     consumers.chain(producers).collect()
+}
+
+/// What each consumer may be asked for.
+fn asks(model: &Model, of_consumer: impl Fn(&ConsumerView) -> Vec<Ask>) -> Vec<Command> {
+    let consumers = model.groups.iter().flat_map(|group| group.members.iter());
+    let commands = consumers.flat_map(|view| {
+        let client = ClientName::new(&view.name);
+        of_consumer(view).into_iter().map(move |ask| Command::Ask { client: client.clone(), ask })
+    });
+    commands.collect()
+}
+
+/// Each of them alone.
+fn choices<T>(all: impl Iterator<Item = T>, choice: impl Fn(Vec<T>) -> Choice) -> Vec<Ask> {
+    all.map(|one| Ask::Choose(choice(vec![one]))).collect()
+}
+
+fn of_owned(view: &ConsumerView, asks: impl Fn(TopicPartition) -> Vec<Ask>) -> Vec<Ask> {
+    view.owned.iter().cloned().flat_map(asks).collect()
+}
+
+fn seeks(partition: TopicPartition) -> Vec<Ask> {
+    let to = [SeekTo::Beginning, SeekTo::End, SeekTo::Offset(0)];
+    to.map(|to| Ask::Seek { partition: partition.clone(), to }).to_vec()
+}
+
+fn closings(model: &Model) -> Vec<Command> {
+    let consumers = model.groups.iter().flat_map(|group| group.members.iter());
+    let closings = consumers.flat_map(|view| {
+        [GroupMembership::Leave, GroupMembership::Remain].map(|membership| Command::CloseWith {
+            client: ClientName::new(&view.name),
+            options: CloseOptions { membership, timeout_ms: None },
+        })
+    });
+    closings.collect()
 }
 
 fn topics(model: &Model) -> impl Iterator<Item = Topic> {

@@ -48,7 +48,11 @@ pub fn reset(c: &mut Cluster, text: &str) -> Vec<String> {
 }
 
 pub fn listed(c: &mut Cluster) -> Vec<String> {
-    order(c, "list groups", |event| match event {
+    listed_by(c, "list groups")
+}
+
+fn listed_by(c: &mut Cluster, text: &str) -> Vec<String> {
+    order(c, text, |event| match event {
         Event::GroupsTold { told: GroupsTold::List(groups) } => {
             Some(groups.iter().map(|g| format!("{} {} {}", g.group, g.kind, g.state)).collect())
         }
@@ -91,6 +95,17 @@ fn read_and_left() -> Cluster {
         matches!(event, Event::Group(GroupEvent::GroupStateChanged { to: GroupState::Empty, .. }))
     });
     c
+}
+
+#[test]
+fn groups_are_listed_by_type_and_state_r_cli_4() {
+    let mut c = read_and_left();
+    c.consumer("m", "modern", &["t"], &["poll"], &[("group.protocol", "consumer")]);
+    c.run_ms(10_000);
+    assert_eq!(listed(&mut c), ["g classic Empty", "modern consumer Stable"]);
+    assert_eq!(listed_by(&mut c, "list groups type consumer"), ["modern consumer Stable"]);
+    assert_eq!(listed_by(&mut c, "list groups state empty"), ["g classic Empty"]);
+    assert_eq!(listed_by(&mut c, "list groups type consumer state Empty"), Vec::<String>::new());
 }
 
 /// R-CLI-4, R-CLI-6, R-CLI-7.

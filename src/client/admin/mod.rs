@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, VecDeque};
 use kafka_protocol::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 
 use groups::{Errand, Heard, Next, To};
-pub use groups::{Goal, GroupOperation, Reset, Scope, Target};
+pub use groups::{GROUP_STATES, GROUP_TYPES, Goal, GroupOperation, ListFilter, Reset, Scope, Target};
 pub use operation::Operation;
 
 use super::config::CommonConfig;

@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a69_each_protocol_refuses_what_only_the_other_has_and_names_the_key() {
+    fn a69_each_protocol_refuses_what_only_the_other_has_and_names_the_key_r_cons_28() {
         let with = |protocol: &str, key: &str, value: &str| {
             let given = [(PROTOCOL, protocol), (key, value)].map(|(key, value)| (key.into(), value.into()));
             ConsumerConfig::read(&BTreeMap::from(given))

@@ -13,7 +13,7 @@ const fn form(example: &'static str, what: &'static str) -> Form {
 }
 
 /// All forms, in the order in which a person is shown them.
-pub const FORMS: [Form; 70] = [
+pub const FORMS: [Form; 71] = [
     form("kill broker 2", "ends a process at once and resets its connections"),
     form("stop broker 2", "lets it give its leaderships away before it ends"),
     form("stop controller 101", "lets it give its place to another one before it ends"),
@@ -114,6 +114,7 @@ pub const FORMS: [Form; 70] = [
     form("describe offsets of group billing", "tells what a group has committed and how far it is behind"),
     form("describe configs of group billing", "tells which configs a group was given"),
     form("list groups", "tells which groups there are"),
+    form("list groups type consumer state Empty,Stable", "tells of those; either may be left out"),
     form("delete group billing", "deletes a group without members, with its offsets"),
     form(
         "delete offsets of group billing topic orders",

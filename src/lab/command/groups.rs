@@ -7,15 +7,38 @@ use super::datetime;
 use super::print::duration;
 use super::tokens::quote;
 use super::words::{Words, check_filled, duration_us, one_of};
-use crate::client::admin::{Goal, GroupOperation, Reset, Scope, Target};
+use crate::client::admin::{
+    GROUP_STATES, GROUP_TYPES, Goal, GroupOperation, ListFilter, Reset, Scope, Target,
+};
 use crate::kafka::types::{GroupId, Topic, TopicPartition};
+use crate::lab::words::suggestion;
 use crate::sim::Command;
 
 const MOMENT: &str = "a moment such as 2026-01-01T00:00:30.000, in UTC";
 
+/// `groups`, `groups type consumer,share state Empty,Stable`, after `list`.
 pub(super) fn list(words: &mut Words) -> Result<Command, CommandError> {
     words.expect("groups")?;
-    Ok(Command::Groups(GroupOperation::List))
+    let mut filter = ListFilter::default();
+    if words.accept("type").is_some() {
+        filter.types = some_of(words, &GROUP_TYPES)?;
+    }
+    if words.accept("state").is_some() {
+        filter.states = some_of(words, &GROUP_STATES)?;
+    }
+    Ok(Command::Groups(GroupOperation::List(filter)))
+}
+
+/// Names with commas between them, large or small.
+fn some_of(words: &mut Words, all: &[&'static str]) -> Result<Vec<&'static str>, CommandError> {
+    let what = all.join(", ");
+    let token = words.plain(&what)?;
+    let known = |name: &str| all.iter().copied().find(|known| known.eq_ignore_ascii_case(name.trim()));
+    let wrong = |name: &str| {
+        let near = suggestion(name, all.iter().copied());
+        CommandError::new(token.column, format!("expected some of {what}, not {name:?}{near}"))
+    };
+    token.text.split(',').map(|name| known(name).ok_or_else(|| wrong(name))).collect()
 }
 
 /// `billing`, after `group`.
@@ -120,7 +143,13 @@ fn each(words: &mut Words) -> Result<BTreeMap<TopicPartition, i64>, CommandError
 pub(super) fn print(operation: &GroupOperation) -> String {
     let name = |group: &GroupId| quote(group.as_str());
     match operation {
-        GroupOperation::List => "list groups".to_owned(),
+        GroupOperation::List(ListFilter { types, states }) => {
+            let filter = |kind: &str, names: &[&str]| match names {
+                [] => String::new(),
+                names => format!(" {kind} {}", names.join(",")),
+            };
+            format!("list groups{}{}", filter("type", types), filter("state", states))
+        }
         GroupOperation::Describe(group) => format!("describe group {}", name(group)),
         GroupOperation::DescribeOffsets(group) => format!("describe offsets of group {}", name(group)),
         GroupOperation::Delete(group) => format!("delete group {}", name(group)),
@@ -216,6 +245,21 @@ mod tests {
         let (group, goal) = (billing(), Goal::Each(offsets.into()));
         let plan = GroupOperation::Reset(Reset { group, goal, executes: false });
         check("plan offsets of group billing to orders-0=40 orders-1=7", plan);
+    }
+
+    #[test]
+    fn groups_are_listed_by_type_and_state() {
+        let list = |types: &[&'static str], states: &[&'static str]| {
+            GroupOperation::List(ListFilter { types: types.to_vec(), states: states.to_vec() })
+        };
+        check("list groups", list(&[], &[]));
+        check("list groups type consumer", list(&["consumer"], &[]));
+        check("list groups state Empty,Stable", list(&[], &["Empty", "Stable"]));
+        check("list groups type classic,share state Dead", list(&["classic", "share"], &["Dead"]));
+        let names = "classic, consumer, share";
+        let message =
+            format!("column 18: expected some of {names}, not \"consumr\" (did you mean consumer?)");
+        check_refused("list groups type consumr", &message);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::client::admin::{Goal, GroupOperation, Reset, Scope, Target as ResetTarget};
+use crate::client::admin::{
+    GROUP_STATES, GROUP_TYPES, Goal, GroupOperation, ListFilter, Reset, Scope, Target as ResetTarget,
+};
 use crate::client::consumer::{Choice, ConsumerSpec, Line};
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
 use crate::kafka::controller::configs::Resource;
@@ -350,6 +352,7 @@ mod properties {
     use proptest::collection::{btree_map, btree_set, vec};
     use proptest::option;
     use proptest::prelude::*;
+    use proptest::sample::subsequence;
 
     use super::*;
     use crate::client::saying::{self, Saying};
@@ -481,7 +484,8 @@ mod properties {
             btree_map(partition, any::<i64>(), 1..4).prop_map(Goal::Each),
         ];
         prop_oneof![
-            Just(GroupOperation::List),
+            (subsequence(GROUP_TYPES.to_vec(), 0..=3), subsequence(GROUP_STATES.to_vec(), 0..=7))
+                .prop_map(|(types, states)| GroupOperation::List(ListFilter { types, states })),
             group().prop_map(GroupOperation::Describe),
             group().prop_map(GroupOperation::DescribeOffsets),
             group().prop_map(GroupOperation::Delete),

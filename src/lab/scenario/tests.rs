@@ -178,6 +178,40 @@ fn an_unknown_key_is_refused_with_the_one_that_may_be_meant() {
     );
 }
 
+/// The command that the consumer comes to with `choice` in the place of its topics, and no group if it needs none.
+fn consumer_of(choice: &str) -> Result<String, String> {
+    let group = if choice.starts_with("partitions") { "" } else { "group = \"g\"\n" };
+    let text = format!(
+        "{}[[consumer]]\nname = \"c\"\n{group}{choice}\n",
+        &RIGHT[..RIGHT.find("[[consumer]]").unwrap()]
+    );
+    let scenario = Scenario::parse(&text).map_err(|error| error.to_string())?;
+    Ok(commands(&scenario)
+        .lines()
+        .last()
+        .unwrap_or_default()
+        .split_whitespace()
+        .skip(1)
+        .take(8)
+        .collect::<Vec<_>>()
+        .join(" "))
+}
+
+#[test]
+fn a_consumer_has_topics_partitions_or_a_pattern() {
+    let check = |choice: &str, expected: &str| assert_eq!(consumer_of(choice), Ok(expected.to_owned()));
+    check("topics = [\"orders\"]", "add consumer c to g topics orders program");
+    check("pattern = \"o.*\"", "add consumer c to g pattern \"o.*\" program");
+    check("re2j = \"o.*\"", "add consumer c to g re2j \"o.*\" program");
+    check("partitions = [\"orders-0\"]", "add consumer c without group partitions orders-0 program");
+    let refused = |choice: &str, expected: &str| assert_eq!(consumer_of(choice), Err(expected.to_owned()));
+    refused("pattern = \"\"", "line 16, column 11: Topic pattern to subscribe to cannot be empty");
+    refused("re2j = \"\"", "line 16, column 8: Topic pattern to subscribe to cannot be empty");
+    refused("partitions = [\"orders\"]", "line 15, column 15: expected a partition such as \"orders-0\"");
+    let both = "a consumer has one of topics, partitions, pattern and re2j";
+    refused("re2j = \"a\"\npattern = \"b\"", &format!("line 16, column 8: {both}"));
+}
+
 #[test]
 fn a_value_of_another_kind_is_refused() {
     check(3, "id = \"1\"", "line 3, column 6: id is a whole number, not a text");

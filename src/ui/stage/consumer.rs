@@ -104,7 +104,10 @@ fn consumed(view: &ConsumedView) -> Html {
     let width = view.lag.clamp(0, BAR_RECORDS) * BAR_WIDTH / BAR_RECORDS;
     html! {
         <tr key={view.tp.to_string()}>
-            <th scope="row">{ view.tp.to_string() }</th>
+            <th scope="row">
+                { view.tp.to_string() }
+                if view.paused { <span class="dim">{ " paused" }</span> }
+            </th>
             <td>{ offset(view.position) }</td>
             <td>{ offset(view.committed) }</td>
             <td>{ view.lag }</td>

@@ -189,7 +189,7 @@ fn consumer_view(
         let end = ends(tp).or(owned.high_watermark);
         let from = owned.committed.or(position);
         let lag = from.zip(end).map_or(0, |(from, end)| (end - from).max(0));
-        ConsumedView { tp: tp.clone(), position, committed: owned.committed, lag }
+        ConsumedView { tp: tp.clone(), position, committed: owned.committed, paused: owned.paused, lag }
     });
     let lines = program.lines().iter().map(|line| Rc::from(code(*line)));
     let runs = lives && program.activity() != Activity::Stopped;

@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** offsets are committed only after the whole plan is made (R-CLI-9).
 
+mod filter;
 mod hear;
 mod plan;
 mod request;
@@ -14,6 +15,8 @@ mod share;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+
+pub use filter::{GROUP_STATES, GROUP_TYPES, ListFilter};
 
 use crate::client::metadata::Metadata;
 use crate::kafka::event::{
@@ -27,7 +30,7 @@ use crate::kafka::types::{BrokerId, GroupId, Offset, Topic, TopicPartition};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupOperation {
     /// Every broker is asked for the groups that it coordinates.
-    List,
+    List(ListFilter),
     Describe(GroupId),
     /// How far the group is in each partition.
     DescribeOffsets(GroupId),
@@ -186,7 +189,7 @@ impl Errand {
     /// The topics whose metadata it needs, as far as that is known.
     pub(super) fn topics(&self) -> BTreeSet<Topic> {
         let scope = match &self.operation {
-            GroupOperation::List | GroupOperation::Describe(_) | GroupOperation::Delete(_) => {
+            GroupOperation::List(_) | GroupOperation::Describe(_) | GroupOperation::Delete(_) => {
                 return BTreeSet::new();
             }
             GroupOperation::Reset(Reset { goal: Goal::Each(offsets), .. }) => {
@@ -215,7 +218,7 @@ impl Errand {
         }
         self.asked = None;
         let next = match self.operation.clone() {
-            GroupOperation::List => self.next_list(metadata),
+            GroupOperation::List(filter) => self.next_list(&filter, metadata),
             GroupOperation::Describe(group) => self.next_describe(group),
             GroupOperation::DescribeOffsets(group) => self.next_describe_offsets(group, metadata),
             GroupOperation::Delete(group) if !self.done => {
@@ -239,11 +242,11 @@ impl Errand {
         Next::Ask(to, Box::new(request))
     }
 
-    fn next_list(&mut self, metadata: &Metadata) -> Result<Next, Next> {
+    fn next_list(&mut self, filter: &ListFilter, metadata: &Metadata) -> Result<Next, Next> {
         match metadata.nodes().find(|node| !self.listed.contains_key(node)) {
             Some(node) => {
                 self.asked = Some(Asked::List(node));
-                Ok(self.ask(To::Broker(node), request::list()))
+                Ok(self.ask(To::Broker(node), request::list(filter)))
             }
             None => {
                 let mut groups: Vec<ListedGroup> = self.listed.values().flatten().cloned().collect();

@@ -16,8 +16,9 @@ use kafka_protocol::messages::offset_delete_request::{
     OffsetDeleteRequestPartition, OffsetDeleteRequestTopic,
 };
 use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
+use kafka_protocol::protocol::StrBytes;
 
-use super::Mark;
+use super::{ListFilter, Mark};
 use crate::kafka::event::OffsetReset;
 use crate::kafka::protocol::{Request, SameAsVersion0};
 use crate::kafka::types::{GroupId, Offset, Topic, TopicPartition};
@@ -38,9 +39,13 @@ fn by_topic<T>(items: impl Iterator<Item = (TopicPartition, T)>) -> BTreeMap<Top
     topics
 }
 
-/// Without filters.
-pub(super) fn list() -> Request {
-    m::ListGroupsRequest::default().into()
+/// Brokers leave out what does not pass.
+pub(super) fn list(filter: &ListFilter) -> Request {
+    let names = |names: &[&'static str]| names.iter().copied().map(StrBytes::from_static_str).collect();
+    m::ListGroupsRequest::default()
+        .with_states_filter(names(&filter.states))
+        .with_types_filter(names(&filter.types))
+        .into()
 }
 
 /// Of a group of the newer protocol; others are not found.

@@ -5,6 +5,8 @@ use kafka_protocol::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
 
+use kafka_protocol::protocol::StrBytes;
+
 use super::*;
 use crate::client::config::CommonConfig;
 use crate::kafka::protocol::share::{
@@ -240,7 +242,7 @@ fn members_of_either_protocol_keep_offsets_from_being_reset_r_cli_12() {
 
 #[test]
 fn every_broker_is_asked_for_its_groups_until_it_answers_r_cli_4() {
-    let (mut errand, metadata) = errand(GroupOperation::List);
+    let (mut errand, metadata) = errand(GroupOperation::List(ListFilter::default()));
     let answer = |error: ErrorCode| m::ListGroupsResponse::default().with_error_code(error.code()).into();
     for broker in [BrokerId(1), BrokerId(2)] {
         assert_eq!(asked(errand.next(&metadata)), (To::Broker(broker), ApiKey::ListGroups));
@@ -249,4 +251,15 @@ fn every_broker_is_asked_for_its_groups_until_it_answers_r_cli_4() {
         assert_eq!(errand.hear(broker, &answer(ErrorCode::None)), Heard::Taken);
     }
     assert!(matches!(errand.next(&metadata), Next::Done(Some(_))));
+}
+
+#[test]
+fn brokers_are_told_which_kinds_and_states_are_wanted_r_cli_4() {
+    let filter = ListFilter { types: vec!["consumer"], states: vec!["Empty", "Stable"] };
+    let (mut errand, metadata) = errand(GroupOperation::List(filter));
+    let Next::Ask(_, request) = errand.next(&metadata) else { panic!("it asks") };
+    let Request::ListGroups(list) = &*request else { panic!("{request:?}") };
+    let names = |names: &[StrBytes]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(names(&list.types_filter), ["consumer"]);
+    assert_eq!(names(&list.states_filter), ["Empty", "Stable"]);
 }

@@ -261,7 +261,7 @@ fn check_goodbye(config: &[(&str, &str)], epoch: i32) {
 }
 
 #[test]
-fn who_leaves_says_minus_one_and_a_static_member_minus_two_r_cg8_21() {
+fn who_leaves_says_minus_one_and_a_static_member_minus_two_r_cg8_21_r_cons_28() {
     check_goodbye(&[], -1);
     check_goodbye(&[("group.instance.id", "i1")], -2);
 }
@@ -371,4 +371,13 @@ fn the_coordinator_is_told_a_pattern_and_topics_are_asked_for_by_id_r_cg8_4() {
     let Request::Metadata(ask) = &*pending.request else { unreachable!() };
     let asked = ask.topics.as_ref().expect("not all topics");
     assert_eq!((asked.len(), asked[0].topic_id, asked[0].name.is_none()), (1, TOPIC_ID, true));
+}
+
+#[test]
+fn no_interval_commit_is_made_while_one_is_on_its_way_r_cons_21() {
+    let mut rig = member(&["poll"], &[("auto.commit.interval.ms", "100")], &[0]);
+    rig.held.insert(ApiKey::OffsetCommit);
+    rig.deliver(1, &[(0, 0, 1)]);
+    rig.run_until(1_000);
+    assert_eq!(rig.count(ApiKey::OffsetCommit), 1);
 }
