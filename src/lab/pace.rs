@@ -13,7 +13,7 @@
 //!
 //! **Invariant:** a present speed eases towards its target and never passes it.
 
-use crate::kafka::event::{Event, GroupEvent, ShareEvent};
+use crate::kafka::event::{EndReason, Event, GroupEvent, ShareEvent, TransactionEvent};
 use crate::kafka::time::Time;
 
 /// Virtual milliseconds in a real millisecond at which a 40 ms flight takes half a second.
@@ -285,6 +285,10 @@ pub fn ends_a_wait(event: &Event, stops_at: StopsAt) -> bool {
             | Event::Group(GroupEvent::RevocationAsked { .. })
             | Event::Group(GroupEvent::GroupConverted { .. })
             | Event::Group(GroupEvent::MemberRemoved { .. })
+            | Event::Transaction(TransactionEvent::Decided {
+                reason: EndReason::NewInstance | EndReason::Timeout,
+                ..
+            })
             | Event::Share(
                 ShareEvent::Joins { .. } | ShareEvent::LocksEnded { .. } | ShareEvent::GivenBack { .. }
             )

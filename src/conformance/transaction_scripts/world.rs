@@ -82,6 +82,7 @@ fn as_client_knows(error: ErrorCode, knows_abortable: bool) -> ErrorCode {
 impl World {
     pub(super) fn new(cluster: &Cluster, id: &str) -> World {
         let config = TransactionConfig {
+            broker: ME,
             version: cluster.version,
             max_timeout_ms: 900_000,
             transactional_id_expiration_ms: 604_800_000,

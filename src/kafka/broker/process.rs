@@ -143,7 +143,7 @@ impl Broker {
             persister: Persister::new(Random::stream(seed, "persister")),
             share_offsets: ShareOffsets::default(),
             end_offsets: EndOffsets::new(Random::stream(seed, "end offsets")),
-            transactions: Transactions::new(&config),
+            transactions: Transactions::new(id, &config),
             alter_partition: AlterPartitionManager::default(),
             producer_ids: ProducerIds::default(),
             creating: BTreeSet::new(),

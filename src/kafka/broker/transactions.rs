@@ -59,10 +59,11 @@ pub struct Transactions {
 }
 
 impl Transactions {
-    pub(super) fn new(config: &BrokerConfig) -> Transactions {
+    pub(super) fn new(broker: BrokerId, config: &BrokerConfig) -> Transactions {
         let settings = &config.transactions;
         Transactions {
             coordinator: TransactionCoordinator::new(TransactionConfig {
+                broker,
                 version: TransactionVersion::V2,
                 max_timeout_ms: settings.max_timeout_ms,
                 transactional_id_expiration_ms: settings.transactional_id_expiration_ms,

@@ -9,6 +9,7 @@ mod group;
 mod reason;
 mod share;
 mod told;
+mod transaction;
 
 use std::rc::Rc;
 
@@ -31,6 +32,7 @@ pub use told::{
     DescribedGroup, DescribedMember, GroupPosition, GroupsTold, ListedGroup, OffsetReset, ResetNote,
     SharePosition,
 };
+pub use transaction::{EndReason, TransactionEvent};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
@@ -344,6 +346,8 @@ pub enum Event {
     Group(GroupEvent),
     /// Share groups, at leaders of partitions and in consumers.
     Share(ShareEvent),
+    /// Transactions, at their coordinators and at the leaders of their partitions.
+    Transaction(TransactionEvent),
 
     // Clients.
     ConnectionLost {

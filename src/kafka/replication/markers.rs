@@ -9,6 +9,7 @@ use super::manager::{ReplicaManager, Step};
 use super::purgatory::{DelayedMarkers, Operation, OperationId, PendingMarker};
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::RequestId;
+use crate::kafka::event::{Event, TransactionEvent};
 use crate::kafka::log::{FirstBatch, Origin, Verification, VerificationGuard};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::markers::{WritableMarker, WriteTxnMarkersResponse};
@@ -58,6 +59,13 @@ impl ReplicaManager {
         let how = (Origin::TransactionMarker { transaction_version }, Verification::Off);
         let appended = self.append(tp, batch.into_bytes(), how, true, step);
         let appended = appended.map_err(|failure| failure.code())?;
+        step.fx.event(Event::Transaction(TransactionEvent::Marked {
+            broker: self.me,
+            tp: tp.clone(),
+            producer: marker.producer_id,
+            committed,
+            offset: appended.last_offset,
+        }));
         self.complete(tp, step);
         Ok(appended.last_offset)
     }

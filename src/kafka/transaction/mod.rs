@@ -35,7 +35,7 @@ use super::protocol::coordinator_records::CoordinatorRecord;
 use super::protocol::transaction_records::{TransactionValue, decode_key};
 use super::protocol::wire::WireError;
 use super::time::Time;
-use super::types::{LeaderEpoch, Offset, TopicPartition, TransactionalId};
+use super::types::{BrokerId, LeaderEpoch, Offset, TopicPartition, TransactionalId};
 use markers::Markers;
 
 pub use ask::{Add, End, Init, ProducerIdAndEpoch, ProducerIdSource};
@@ -57,6 +57,8 @@ pub enum TransactionTimer {
 /// `transaction.*` and `transactional.id.expiration.ms` (`TransactionConfig`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionConfig {
+    /// Where it runs, for events.
+    pub broker: BrokerId,
     /// The cluster's `transaction.version`.
     pub version: TransactionVersion,
     pub max_timeout_ms: i32,

@@ -6,7 +6,7 @@
 //! **Invariant:** what waits for the log was decided under the coordinator epoch that it names; under another one it
 //! changes nothing.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::ask::{self, Add, End, Ending, Init, Initialization, ProducerIdAndEpoch};
 use super::facts::TransactionFacts;
@@ -14,6 +14,7 @@ use super::markers::{Completion, Marker};
 use super::metadata::TransactionMetadata;
 use super::state::TransactionState;
 use super::{Answer, Append, Asker, Context, TransactionTimer};
+use crate::kafka::event::{EndReason, Event, TransactionEvent};
 use crate::kafka::group::coordinator_error;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::CoordinatorRecord;
@@ -254,24 +255,35 @@ impl Shard {
             Work::Transition { id, facts, then } => {
                 let tx = self.transactions.get_mut(&id).filter(|_| knows);
                 match (tx, result) {
-                    (Some(tx), Ok(())) => tx.complete(facts.clone()),
+                    (Some(tx), Ok(())) => {
+                        let before = tx.facts().partitions.clone();
+                        tx.complete(facts.clone());
+                        cx.tell(&id, &facts, &before, &then);
+                    }
                     (None, Ok(())) => result = Err(ErrorCode::NotCoordinator),
                     (Some(tx), Err(error)) if !(then == Then::Completed && is_passing(error)) => tx.give_up(),
                     (_, Err(_)) => {}
                 }
                 self.follow(&id, facts, then, result, cx);
             }
-            Work::Expiry(expired) if knows => self.expired(expired, result),
+            Work::Expiry(expired) if knows => self.expired(expired, result, cx),
             Work::Expiry(_) => {}
         }
     }
 
-    fn expired(&mut self, expired: Vec<(TransactionalId, ProducerEpoch)>, result: Result<(), ErrorCode>) {
+    fn expired(
+        &mut self,
+        expired: Vec<(TransactionalId, ProducerEpoch)>,
+        result: Result<(), ErrorCode>,
+        cx: &mut Context<'_>,
+    ) {
         for (id, epoch) in expired {
             let Some(tx) = self.transactions.get_mut(&id) else { continue };
             let dies = tx.pending() == Some(TransactionState::Dead) && tx.facts().producer_epoch == epoch;
             if dies && result.is_ok() {
                 self.transactions.remove(&id);
+                let broker = cx.config.broker;
+                cx.fx.effects.event(Event::Transaction(TransactionEvent::Forgotten { broker, id }));
             } else {
                 tx.give_up();
             }
@@ -365,6 +377,50 @@ impl Shard {
         !self.is_loading
             && self.leader_epoch.0 == completion.coordinator_epoch
             && self.transactions.contains_key(&completion.id)
+    }
+}
+
+impl Context<'_> {
+    /// A transition is completed, of a transaction that had these partitions before.
+    fn tell(
+        &mut self,
+        id: &TransactionalId,
+        facts: &TransactionFacts,
+        before: &BTreeSet<TopicPartition>,
+        then: &Then,
+    ) {
+        let (broker, id) = (self.config.broker, id.clone());
+        let event = match facts.state {
+            TransactionState::Empty => TransactionEvent::Initialized {
+                broker,
+                id,
+                producer: facts.producer_id,
+                epoch: facts.producer_epoch,
+            },
+            TransactionState::Ongoing => TransactionEvent::Added {
+                broker,
+                id,
+                partitions: facts.partitions.difference(before).cloned().collect(),
+                begins: before.is_empty(),
+            },
+            TransactionState::PrepareCommit | TransactionState::PrepareAbort => TransactionEvent::Decided {
+                broker,
+                id,
+                committed: facts.state == TransactionState::PrepareCommit,
+                partitions: facts.partitions.iter().cloned().collect(),
+                reason: match then {
+                    Then::Ended { of: EndedFor::Init(_), .. } => EndReason::NewInstance,
+                    Then::Ended { of: EndedFor::Timeout, .. } => EndReason::Timeout,
+                    _ => EndReason::Client,
+                },
+            },
+            TransactionState::CompleteCommit | TransactionState::CompleteAbort => {
+                let committed = facts.state == TransactionState::CompleteCommit;
+                TransactionEvent::Completed { broker, id, committed }
+            }
+            TransactionState::Dead | TransactionState::PrepareEpochFence => return,
+        };
+        self.fx.effects.event(Event::Transaction(event));
     }
 }
 

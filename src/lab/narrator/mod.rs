@@ -14,6 +14,7 @@ mod moment;
 mod partition;
 mod share;
 mod storage;
+mod transaction;
 #[cfg(test)]
 mod tests;
 
@@ -203,6 +204,7 @@ impl Narrator {
             | Event::ClientFailed { .. } => self.clients.tell(&self.processes, time, event),
 
             Event::Share(event) => self.shares.tell(time, event),
+            Event::Transaction(event) => transaction::tell(time, event),
 
             // What the command did is told; the controller's decisions are told, not each broker's obedience.
             Event::CommandGiven { .. }

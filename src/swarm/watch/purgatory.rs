@@ -47,12 +47,19 @@ fn forgotten(broker: &Broker) -> Option<String> {
     })
 }
 
+/// The `isolation.level` of a request that wants nothing of open transactions.
+const READ_COMMITTED: i8 = 1;
+
 fn fetch_fault(broker: &Broker, parked: &DelayedFetch) -> Option<String> {
     let is_follower = parked.fetch.replica_state.replica_id.0 >= 0;
     waited_for(broker, parked).into_iter().find_map(|(tp, wanted)| {
         let partition = broker.replicas().partition(&tp)?;
         let log = &partition.log;
-        let bound = if is_follower { log.log_end_offset() } else { log.high_watermark() };
+        let bound = match parked.fetch.isolation_level {
+            _ if is_follower => log.log_end_offset(),
+            READ_COMMITTED => log.last_stable_offset(),
+            _ => log.high_watermark(),
+        };
         // A consumer may read from a follower (KIP-392).
         let is_done = wanted.fetch_offset != bound || (is_follower && !partition.is_leader());
         is_done.then(|| format!("a fetch of {tp} at {} waits on", wanted.fetch_offset))

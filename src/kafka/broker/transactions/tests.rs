@@ -8,6 +8,7 @@ use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProdu
 use super::*;
 use crate::kafka::broker::shares::tests::lab::{Lab, TOPIC};
 use crate::kafka::protocol::Response;
+use crate::kafka::protocol::markers::{WritableMarker, WriteTxnMarkersRequest};
 use crate::kafka::record::{BatchBuilder, BatchParameters, NewRecord, split_batches};
 use crate::kafka::transaction::TransactionState;
 
@@ -322,6 +323,37 @@ fn readers_of_committed_data_stop_at_open_transactions_and_learn_of_aborted_ones
     lab.run_for(10);
     assert_eq!(fetch(&mut lab, COMMITTED), (vec![0, 1, 2, 3], Some(vec![(1000, 0)]), 4));
     assert_eq!((latest(&mut lab, UNCOMMITTED), latest(&mut lab, COMMITTED)), (4, 4));
+}
+
+/// Error of an end that somebody writes to t-0 directly.
+fn write_marker(lab: &mut Lab, producer: i64, coordinator_epoch: i32) -> ErrorCode {
+    let marker = WritableMarker {
+        producer_id: ProducerId(producer),
+        producer_epoch: ProducerEpoch(0),
+        committed: false,
+        partitions: [t(0)].into(),
+        coordinator_epoch,
+        transaction_version: 1,
+    };
+    match lab.ask(WriteTxnMarkersRequest { markers: vec![marker] }) {
+        Response::WriteTxnMarkers(response) => response.errors[&ProducerId(producer)][&t(0)],
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_transaction_that_hangs_is_ended_by_a_marker_alone_r_txn_20_25() {
+    let mut lab = lab();
+    // No coordinator knows of it.
+    lab.produce_in_transaction(7, 2);
+    lab.run_for(200_000);
+    assert_eq!(offsets(&lab, 0), (2, 0), "it holds the stable offset for good");
+    assert_eq!(write_marker(&mut lab, 7, 3), ErrorCode::None);
+    assert_eq!(offsets(&lab, 0), (3, 3));
+    let error = ErrorCode::TransactionCoordinatorFenced;
+    assert_eq!(write_marker(&mut lab, 7, 2), error, "a coordinator that was");
+    lab.move_leader(BrokerId(2));
+    assert_eq!(write_marker(&mut lab, 7, 3), ErrorCode::NotLeaderOrFollower);
 }
 
 #[test]

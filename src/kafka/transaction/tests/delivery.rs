@@ -142,3 +142,35 @@ fn an_open_transaction_stays_open_with_a_new_coordinator_r_txn_28() {
     assert_eq!((lab.state(), lab.tx().pending()), (TransactionState::Ongoing, None));
     assert_eq!(lab.end(p, false), Ok(producer(100, 1)));
 }
+
+#[test]
+fn what_happens_to_a_transaction_is_told_in_its_order_r_txn_8_18_19() {
+    use crate::kafka::event::{EndReason, Event, TransactionEvent};
+    let mut lab = Lab::new();
+    let p = lab.init(None).expect("it is new");
+    lab.add(p, &[0]);
+    lab.add(p, &[0, 1]);
+    assert_eq!(lab.init(None), Err(ErrorCode::ConcurrentTransactions));
+    lab.deliver();
+    let (broker, id) = (BrokerId(1), TransactionalId::new(ID));
+    let added = |partition, begins| TransactionEvent::Added {
+        broker,
+        id: id.clone(),
+        partitions: vec![t(partition)],
+        begins,
+    };
+    let expected = [
+        TransactionEvent::Initialized { broker, id: id.clone(), producer: p.id, epoch: p.epoch },
+        added(0, true),
+        added(1, false),
+        TransactionEvent::Decided {
+            broker,
+            id: id.clone(),
+            committed: false,
+            partitions: vec![t(0), t(1)],
+            reason: EndReason::NewInstance,
+        },
+        TransactionEvent::Completed { broker, id: id.clone(), committed: false },
+    ];
+    assert_eq!(lab.events, expected.map(Event::Transaction));
+}

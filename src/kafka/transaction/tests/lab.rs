@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::*;
 use crate::kafka::effects::{Channel, Effect};
+use crate::kafka::event::Event;
 use crate::kafka::types::{BrokerId, NodeId, ProducerEpoch, ProducerId, Topic};
 
 pub const ID: &str = "tx";
@@ -18,6 +19,7 @@ pub fn producer(id: i64, epoch: i16) -> ProducerIdAndEpoch {
 
 pub fn config() -> TransactionConfig {
     TransactionConfig {
+        broker: BrokerId(1),
         version: TransactionVersion::V2,
         max_timeout_ms: 900_000,
         transactional_id_expiration_ms: 604_800_000,
@@ -39,6 +41,7 @@ pub struct Lab {
     pub refuses: Option<ErrorCode>,
     pub leaders: BTreeMap<TopicPartition, Destination>,
     pub answers: Vec<Answer>,
+    pub events: Vec<Event>,
     timers: BTreeMap<TransactionTimer, Time>,
     next_id: i64,
 }
@@ -58,6 +61,7 @@ impl Lab {
             refuses: None,
             leaders: (0..3).map(|each| (t(each), Destination::Broker(BrokerId(each % 2)))).collect(),
             answers: Vec::new(),
+            events: Vec::new(),
             timers: BTreeMap::new(),
             next_id: 100,
         };
@@ -96,6 +100,7 @@ impl Lab {
             match effect {
                 Effect::SetTimer { timer, at } => drop(self.timers.insert(timer, at)),
                 Effect::CancelTimer(timer) => drop(self.timers.remove(&timer)),
+                Effect::Event(event) => self.events.push(event),
                 other => panic!("{other:?}"),
             }
         }
@@ -125,7 +130,7 @@ impl Lab {
         let leader_of = |tp: &TopicPartition| leaders.get(tp).copied().unwrap_or(Destination::Gone);
         let around = Around { now, new_id: &mut new_id, leader_of: &leader_of };
         self.coordinator.on_high_watermark(around, 0, end, &mut fx);
-        if !fx.answers.is_empty() || !fx.appends.is_empty() {
+        if !fx.answers.is_empty() || !fx.appends.is_empty() || !fx.effects.is_empty() {
             self.carry_out(fx);
         }
     }

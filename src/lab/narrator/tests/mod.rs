@@ -7,6 +7,7 @@ mod routine;
 mod shares;
 mod storage;
 mod topics;
+mod transactions;
 
 use expect_test::{Expect, expect};
 

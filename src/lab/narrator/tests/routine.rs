@@ -79,9 +79,12 @@ fn every_event_is_told_in_one_of_these_tests_or_is_routine() {
         source.lines().filter_map(name).collect()
     };
     let mut events = variants(include_str!("../../../kafka/event/mod.rs"), "pub enum Event {");
-    events.retain(|name| !["Group", "Share"].contains(name));
+    events.retain(|name| !["Group", "Share", "Transaction"].contains(name));
     let of_groups = variants(include_str!("../../../kafka/event/group.rs"), "pub enum GroupEvent {");
     let of_shares = variants(include_str!("../../../kafka/event/share.rs"), "pub enum ShareEvent {");
+    let of_transactions =
+        variants(include_str!("../../../kafka/event/transaction.rs"), "pub enum TransactionEvent {");
+    assert_eq!(of_transactions.len(), 6, "{of_transactions:?}");
     assert!(events.len() > 50 && of_shares.len() > 8 && of_groups.len() > 15, "{events:?} {of_groups:?}");
     let told = concat!(
         include_str!("mod.rs"),
@@ -90,10 +93,11 @@ fn every_event_is_told_in_one_of_these_tests_or_is_routine() {
         include_str!("groups.rs"),
         include_str!("shares.rs"),
         include_str!("storage.rs"),
-        include_str!("topics.rs")
+        include_str!("topics.rs"),
+        include_str!("transactions.rs")
     );
     let routine: Vec<String> = silent().iter().map(|event| format!("{event:?}")).collect();
-    for variant in events.iter().chain(&of_groups).chain(&of_shares) {
+    for variant in events.iter().chain(&of_groups).chain(&of_shares).chain(&of_transactions) {
         let is_told = told.contains(&format!("Event::{variant} {{"));
         let is_routine = routine.iter().any(|text| {
             text.trim_start_matches("Group(").trim_start_matches("Share(").split(' ').next() == Some(variant)
