@@ -53,10 +53,12 @@ pub enum Plant {
     UnreleasedAssigned,
     /// A member of the newer protocol that has to give up partitions is taken for one that has (R-CG8-12).
     RevocationNotAwaited,
+    /// A coordinator that takes over does not read what members are to have (R-CG8-26).
+    TargetsNotLoaded,
 }
 
 /// Every fault with its name.
-pub const PLANTS: [(&str, Plant); 24] = [
+pub const PLANTS: [(&str, Plant); 25] = [
     ("skip-truncation", Plant::SkipTruncation),
     ("hw-before-isr", Plant::HwBeforeIsr),
     ("ack-before-isr", Plant::AckBeforeIsr),
@@ -81,6 +83,7 @@ pub const PLANTS: [(&str, Plant); 24] = [
     ("revoke-not-awaited", Plant::RevokeNotAwaited),
     ("unreleased-assigned", Plant::UnreleasedAssigned),
     ("revocation-not-awaited", Plant::RevocationNotAwaited),
+    ("targets-not-loaded", Plant::TargetsNotLoaded),
 ];
 
 /// Whether this build can plant a fault.

@@ -31,6 +31,7 @@ pub fn finders(plant: Plant) -> &'static [Check] {
         Plant::DoubleOwner => &[Check::OneOwner],
         Plant::RevokeNotAwaited => &[Check::Handover],
         Plant::UnreleasedAssigned | Plant::RevocationNotAwaited => &[Check::OneOwner],
+        Plant::TargetsNotLoaded => &[Check::CoordinatorState, Check::StableGroup],
     }
 }
 

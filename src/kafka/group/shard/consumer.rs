@@ -26,6 +26,7 @@ use crate::kafka::group::modern::consumer::{
 };
 use crate::kafka::group::modern::{MemberState, Refusal};
 use crate::kafka::group::write::{Applied, ModernChange, Then, Write};
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::{ConsumerRecord, CoordinatorRecord};
 use crate::kafka::types::{ClientName, GroupEpoch, GroupId, MemberId, Offset, Topic};
@@ -262,6 +263,9 @@ impl Shard {
                 assert!(group.is_simple(), "{id} is a classic group when a record of a consumer group comes");
             }
             _ => return,
+        }
+        if matches!(record, ConsumerRecord::Target(..)) && plant::is(Plant::TargetsNotLoaded) {
+            return;
         }
         if self.consumer_group_mut(&id).replay(record) == Replayed::Deleted {
             self.groups.remove(&id);
