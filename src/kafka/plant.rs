@@ -55,10 +55,16 @@ pub enum Plant {
     RevocationNotAwaited,
     /// A coordinator that takes over does not read what members are to have (R-CG8-26).
     TargetsNotLoaded,
+    /// A record that somebody holds is handed out again (R-SHARE-1).
+    ShareDoubleAcquire,
+    /// A lock runs for ever (R-SHARE-7).
+    ShareLockNeverEnds,
+    /// A delivery does not count (R-SHARE-8).
+    ShareCountFrozen,
 }
 
 /// Every fault with its name.
-pub const PLANTS: [(&str, Plant); 25] = [
+pub const PLANTS: [(&str, Plant); 28] = [
     ("skip-truncation", Plant::SkipTruncation),
     ("hw-before-isr", Plant::HwBeforeIsr),
     ("ack-before-isr", Plant::AckBeforeIsr),
@@ -84,6 +90,9 @@ pub const PLANTS: [(&str, Plant); 25] = [
     ("unreleased-assigned", Plant::UnreleasedAssigned),
     ("revocation-not-awaited", Plant::RevocationNotAwaited),
     ("targets-not-loaded", Plant::TargetsNotLoaded),
+    ("share-double-acquire", Plant::ShareDoubleAcquire),
+    ("share-lock-never-ends", Plant::ShareLockNeverEnds),
+    ("share-count-frozen", Plant::ShareCountFrozen),
 ];
 
 /// Whether this build can plant a fault.

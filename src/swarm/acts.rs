@@ -112,7 +112,8 @@ fn server(random: &mut Random, plan: &Plan) -> Target {
 
 fn client(random: &mut Random, plan: &Plan) -> Target {
     let producers = plan.producers.iter().map(|producer| &producer.spec.name);
-    let names: Vec<_> = producers.chain(plan.consumers.iter().map(|consumer| &consumer.name)).collect();
+    let names = producers.chain(plan.consumers.iter().map(|consumer| &consumer.name));
+    let names: Vec<_> = names.chain(plan.shares.consumers.iter().map(|consumer| &consumer.name)).collect();
     Target::Client((*pick(random, &names)).clone())
 }
 
@@ -171,6 +172,7 @@ fn of_client(random: &mut Random, plan: &Plan) -> Command {
         _ if produces => Command::Resume(name),
         0 => Command::Crash(name),
         1 => Command::Close(name),
+        _ if let Some(spec) = plan.shares.find(&name) => Command::AddShareConsumer(spec.clone()),
         _ => {
             let spec = plan.consumers.iter().find(|consumer| consumer.name == name);
             Command::AddConsumer(spec.expect("who does not produce consumes").clone())

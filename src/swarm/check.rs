@@ -75,6 +75,12 @@ pub enum Check {
     StableGroup,
     /// Of two members with one group.instance.id the first is fenced (R-GRP-24).
     Twins,
+    /// A record of a share group is handed to one member at a time (R-SHARE-1).
+    OneHolder,
+    /// Each delivery of it counts (R-SHARE-8).
+    DeliveryCount,
+    /// Nobody holds it for longer than its lock runs (R-SHARE-7).
+    LockEnds,
     /// The planned topics come to be.
     SetUp,
     /// When all faults have ended the cluster comes to rest.
@@ -126,6 +132,9 @@ impl Check {
             Check::CommitOwner => "commit-owner",
             Check::StableGroup => "stable-group",
             Check::Twins => "twins",
+            Check::OneHolder => "one-holder",
+            Check::DeliveryCount => "delivery-count",
+            Check::LockEnds => "lock-ends",
             Check::SetUp => "set-up",
             Check::Rest => "rest",
             Check::Outcome => "outcome",

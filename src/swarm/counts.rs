@@ -56,6 +56,7 @@ counts! {
     replica_changes: "changes of reassignments",
     stopped_brokers: "brokers stopped in order",
     stopped_controllers: "controllers stopped in order",
+    records_shared: "records handed out to share groups",
 }
 
 impl Counts {

@@ -16,6 +16,7 @@ pub mod plan;
 pub mod pool;
 pub mod rest;
 pub mod run;
+pub mod shares;
 pub mod watch;
 
 pub use check::Check;

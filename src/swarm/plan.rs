@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use super::errands::{self, Errand};
+use super::shares::SharePlan;
 use crate::client::consumer::config::{INSTANCE_ID, REFUSED_BY_CONSUMER};
 use crate::client::consumer::{Choice, ConsumerSpec, Line};
 use crate::client::producer::ProducerSpec;
@@ -24,6 +25,7 @@ pub struct Plan {
     pub topics: Vec<TopicPlan>,
     pub producers: Vec<ProducerPlan>,
     pub consumers: Vec<ConsumerSpec>,
+    pub shares: SharePlan,
     /// What an administrator does there.
     pub errands: Vec<Errand>,
 }
@@ -85,7 +87,8 @@ impl Plan {
             let members = random.between(1, 3);
             consumers.extend((1..=members).map(|number| consumer(group, number, &topics, &mut random)));
         }
-        let mut plan = Plan { world, topics, producers, consumers, errands: errands::of_seed(seed) };
+        let shares = SharePlan::draw(&topics, &mut Random::stream(seed, "swarm shares"));
+        let mut plan = Plan { world, topics, producers, consumers, shares, errands: errands::of_seed(seed) };
         plan.keep_snapshots(&mut Random::stream(seed, "swarm snapshots"));
         plan.read_in_racks(&mut Random::stream(seed, "swarm racks"));
         plan.vary_members(&mut Random::stream(seed, "swarm members"));
@@ -109,7 +112,8 @@ impl Plan {
     /// The commands that bring the clients in.
     pub fn arrivals(&self) -> impl Iterator<Item = Command> + '_ {
         let producers = self.producers.iter().map(|producer| Command::AddProducer(producer.spec.clone()));
-        producers.chain(self.consumers.iter().map(|spec| Command::AddConsumer(spec.clone())))
+        let consumers = self.consumers.iter().map(|spec| Command::AddConsumer(spec.clone()));
+        producers.chain(consumers).chain(self.shares.arrivals())
     }
 
     fn configure(&mut self, key: &str, value: impl ToString) {

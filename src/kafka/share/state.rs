@@ -4,6 +4,7 @@
 //! is known.
 
 use super::range::OffsetRange;
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::time::Time;
 use crate::kafka::types::MemberId;
 
@@ -170,7 +171,9 @@ impl InFlight {
 
     /// Whether it can be handed out now.
     pub fn is_available(&self) -> bool {
-        self.state == RecordState::Available && !self.is_changing()
+        let is_free = self.state == RecordState::Available
+            || plant::is(Plant::ShareDoubleAcquire) && self.state == RecordState::Acquired;
+        is_free && !self.is_changing()
     }
 
     /// Whether it is final, and known to be.
@@ -186,8 +189,11 @@ impl InFlight {
     pub(super) fn acquire(&mut self, member: &MemberId, lock_ends: Time) -> Result<(), LockClash> {
         assert!(self.is_available(), "what is handed out is available");
         self.state = RecordState::Acquired;
-        self.delivery_count += 1;
+        self.delivery_count += i16::from(!plant::is(Plant::ShareCountFrozen));
         self.holder = Some(member.clone());
+        if plant::is(Plant::ShareDoubleAcquire) {
+            self.lock = None;
+        }
         if self.lock.is_some() {
             self.stray = Some(lock_ends);
             return Err(LockClash);

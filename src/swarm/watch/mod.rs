@@ -9,6 +9,7 @@
 //! - [`writes`]: what producers sent and were told
 //! - [`lives`]: what never falls; [`purgatory`]: what a broker has forgotten
 //! - [`coordinator`], [`modern_group`]: what a group coordinator knows, held to its log; [`member`]: who owns what
+//! - [`share`]: what leaders hand out to share groups
 //! - [`touched`], [`sight`]: how it is seen
 //!
 //! **Invariant:** a fault that is found here is one of the system, or of the rule it is held to; the watch changes nothing.
@@ -25,6 +26,7 @@ mod partition;
 mod purgatory;
 mod quorum;
 mod replica;
+mod share;
 mod sight;
 mod touched;
 mod writes;
@@ -39,6 +41,7 @@ use self::metadata::{MetadataWatch, News};
 use self::partition::PartitionWatch;
 use self::quorum::QuorumWatch;
 pub use self::quorum::unrest as unrest_of_quorum;
+use self::share::ShareWatch;
 use self::touched::Touched;
 use self::writes::Sent;
 use super::check::{Check, Verdict};
@@ -59,6 +62,7 @@ pub struct Watch {
     lives: Lives,
     coordinators: CoordinatorWatch,
     members: MemberWatch,
+    shares: ShareWatch,
     partitions: BTreeMap<TopicPartition, PartitionWatch>,
     /// The producers that write with acks=all.
     acks_all: BTreeSet<ClientName>,
@@ -147,6 +151,7 @@ impl Watch {
             self.follow_metadata(world, node)?;
             self.check_image(world, node)?;
             purgatory::check(world, node)?;
+            ShareWatch::check_locks(world, node)?;
             if let NodeId::Broker(broker) = node {
                 self.counts.offsets_compared += self.coordinators.check(world, broker)?;
             }
@@ -198,6 +203,7 @@ impl Watch {
         };
         for entry in world.trace().since(seen) {
             self.members.hear(world, entry.key.time, &entry.event, is_kept, &mut self.counts)?;
+            self.shares.hear(&entry.event, &mut self.counts.records_shared)?;
         }
         Ok(())
     }

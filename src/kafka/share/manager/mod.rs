@@ -23,6 +23,7 @@ use super::partition::{SharePartition, StateWrite, client_error};
 use super::sessions::{ShareSessions, TopicIdPartition};
 use super::state::{StateBatch, WriteId};
 use crate::kafka::effects::{Effects, Incoming, RequestId};
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
@@ -226,6 +227,9 @@ impl SharePartitionManager {
         let here = self.slots.get_mut(key).filter(|slot| slot.instance == instance);
         let Some(slot) = here.or(self.fenced.get_mut(&instance)).map(Rc::make_mut) else { return };
         slot.lock_timer = None;
+        if plant::is(Plant::ShareLockNeverEnds) {
+            return;
+        }
         let Some(partition) = &mut slot.partition else { return };
         let writes = partition.end_locks(ground.now, &settings);
         let has_ended = !writes.is_empty();

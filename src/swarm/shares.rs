@@ -1,0 +1,92 @@
+//! Share groups of a plan: on a share of the seeds one group, with its configs and members.
+//!
+//! **Invariant:** what is drawn depends on the seed alone, and is drawn from a stream of its own.
+
+use std::collections::BTreeMap;
+
+use super::plan::{TopicPlan, chance, pick};
+use crate::client::program::Line;
+use crate::client::share_consumer::ShareConsumerSpec;
+use crate::kafka::random::Random;
+use crate::kafka::types::{ClientName, GroupId};
+use crate::sim::Command;
+
+/// On so many seeds of a hundred there is a share group.
+const SHARE: u64 = 30;
+const GROUP: &str = "shared";
+
+const IMPLICIT: [&[&str]; 3] =
+    [&["poll", "process 5ms"], &["poll", "process 200ms", "commit"], &["poll", "process 20s"]];
+const EXPLICIT: [&[&str]; 4] = [
+    &["poll", "process 5ms", "release 20%", "accept"],
+    &["poll", "process 100ms", "reject 10%", "release 20%", "accept", "commit"],
+    &["poll", "process 5ms", "release 60%", "accept", "commit async"],
+    &["poll", "process 2s", "renew 20%", "release 10%", "accept"],
+];
+
+/// What a seed has of share groups.
+#[derive(Clone, Debug, Default)]
+pub struct SharePlan {
+    pub consumers: Vec<ShareConsumerSpec>,
+    /// What the group is told before its members come.
+    pub configs: Vec<(String, String)>,
+}
+
+impl SharePlan {
+    pub fn draw(topics: &[TopicPlan], random: &mut Random) -> SharePlan {
+        if !chance(random, SHARE) {
+            return SharePlan::default();
+        }
+        let members = random.between(1, 4);
+        let consumers = (1..=members).map(|number| consumer(number, topics, random)).collect();
+        let mut configs = Vec::new();
+        let mut config = |key: &str, value: &str| configs.push((key.to_owned(), value.to_owned()));
+        if chance(random, 70) {
+            config("share.auto.offset.reset", "earliest");
+        }
+        if chance(random, 60) {
+            config("share.record.lock.duration.ms", pick::<&str>(random, &["15000", "20000"]));
+        }
+        if chance(random, 40) {
+            config("share.delivery.count.limit", pick::<&str>(random, &["2", "3", "10"]));
+        }
+        SharePlan { consumers, configs }
+    }
+
+    /// The commands that bring the group about.
+    pub fn arrivals(&self) -> impl Iterator<Item = Command> + '_ {
+        let configs = self.configs.iter().map(|(key, value)| Command::SetGroupConfig {
+            group: GroupId::new(GROUP),
+            key: key.clone(),
+            value: Some(value.clone()),
+        });
+        configs.chain(self.consumers.iter().map(|spec| Command::AddShareConsumer(spec.clone())))
+    }
+
+    pub fn find(&self, name: &ClientName) -> Option<&ShareConsumerSpec> {
+        self.consumers.iter().find(|spec| spec.name == *name)
+    }
+}
+
+fn consumer(number: i64, topics: &[TopicPlan], random: &mut Random) -> ShareConsumerSpec {
+    let is_explicit = chance(random, 60);
+    let program: &[&str] =
+        if is_explicit { pick::<&[&str]>(random, &EXPLICIT) } else { pick::<&[&str]>(random, &IMPLICIT) };
+    let mut config = BTreeMap::new();
+    let mut set = |key: &str, value: &str| drop(config.insert(key.to_owned(), value.to_owned()));
+    if is_explicit {
+        set("share.acknowledgement.mode", "explicit");
+    }
+    if chance(random, 40) {
+        set("share.acquire.mode", "record_limit");
+    }
+    set("max.poll.records", pick::<&str>(random, &["1", "5", "50"]));
+    let topic = pick(random, topics).name.clone();
+    ShareConsumerSpec {
+        name: ClientName::new(&format!("share-consumer-{number}")),
+        group: GroupId::new(GROUP),
+        topics: vec![topic],
+        program: Line::parse_program(program).expect("a program"),
+        config,
+    }
+}
