@@ -70,6 +70,8 @@ struct Run {
     share: Share,
     log: Vec<OffsetRange>,
     log_start: i64,
+    /// Below it nothing is known here any more.
+    known_from: i64,
     records: BTreeMap<i64, ModelRecord>,
     persisted: BTreeMap<i64, (RecordState, i16)>,
     persisted_start: i64,
@@ -88,6 +90,7 @@ impl Run {
             share,
             log: Vec::new(),
             log_start: 0,
+            known_from: 0,
             records: BTreeMap::new(),
             persisted: BTreeMap::new(),
             persisted_start: 0,
@@ -222,13 +225,15 @@ impl Run {
         self.writes.extend(write);
     }
 
+    /// A lock ends once: what it does not free then, it frees no more, or by the outcome of a write.
     fn wait(&mut self, ms: i64) {
-        self.share.now = self.share.now.plus_ms(ms);
+        let before = self.share.now;
+        self.share.now = before.plus_ms(ms);
         let (now, limit) = (self.share.now, self.limit());
         self.writes.extend(self.share.partition.end_locks(now, &self.share.settings));
         for record in self.records.values_mut() {
-            let is_past = |ends: Option<Time>| ends.is_some_and(|ends| ends <= now);
-            let has_ended = is_past(record.lock_ends) || is_past(record.stray);
+            let ends_now = |ends: Option<Time>| ends.is_some_and(|ends| before < ends && ends <= now);
+            let has_ended = ends_now(record.lock_ends) || ends_now(record.stray);
             record.stray = record.stray.filter(|ends| *ends > now);
             if has_ended && record.state == RecordState::Acquired && record.before.is_none() {
                 record.state =
@@ -319,6 +324,7 @@ impl Run {
     fn sweep(&mut self) {
         let start = self.start();
         self.records.retain(|offset, _| *offset >= start);
+        self.known_from = start;
     }
 
     fn move_leader(&mut self) {
@@ -350,14 +356,16 @@ impl Run {
             )
         };
         self.records = self.persisted.iter().map(read_back).collect();
+        self.known_from = start;
     }
 
-    /// Every record from the start on is what the model says, and the start stands before what is not done.
+    /// Every record from the start on is what the model says, and the start stands before what is not done. The start may
+    /// fall back to a gap below what the model knows.
     fn compare(&self) {
         let start = self.start();
         let mut done = 0;
         for (range, state) in self.share.partition.in_flight() {
-            for offset in range.offsets().filter(|offset| offset.0 >= start) {
+            for offset in range.offsets().filter(|offset| offset.0 >= start.max(self.known_from)) {
                 let holder = state.holder().map(MemberId::as_str);
                 let seen = (state.state(), holder, state.is_changing());
                 let expected = match self.records.get(&offset.0) {
