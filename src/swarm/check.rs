@@ -81,6 +81,8 @@ pub enum Check {
     DeliveryCount,
     /// Nobody holds it for longer than its lock runs (R-SHARE-7).
     LockEnds,
+    /// A share group passes no record that nobody was done with (R-SHARE-11).
+    ShareLoss,
     /// The planned topics come to be.
     SetUp,
     /// When all faults have ended the cluster comes to rest.
@@ -135,6 +137,7 @@ impl Check {
             Check::OneHolder => "one-holder",
             Check::DeliveryCount => "delivery-count",
             Check::LockEnds => "lock-ends",
+            Check::ShareLoss => "share-loss",
             Check::SetUp => "set-up",
             Check::Rest => "rest",
             Check::Outcome => "outcome",

@@ -57,6 +57,7 @@ counts! {
     stopped_brokers: "brokers stopped in order",
     stopped_controllers: "controllers stopped in order",
     records_shared: "records handed out to share groups",
+    share_starts_checked: "starts of share groups held to what is done",
 }
 
 impl Counts {

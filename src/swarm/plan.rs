@@ -93,6 +93,7 @@ impl Plan {
         plan.read_in_racks(&mut Random::stream(seed, "swarm racks"));
         plan.vary_members(&mut Random::stream(seed, "swarm members"));
         plan.speak_newer_protocol(&mut Random::stream(seed, "swarm protocols"));
+        plan.keep_share_states(&mut Random::stream(seed, "swarm share states"));
         plan.flush(&mut Random::stream(seed, "swarm flushes"));
         plan.await_administrator(&mut Random::stream(seed, "swarm topics"));
         plan
@@ -142,6 +143,14 @@ impl Plan {
         if chance(random, 40) {
             self.configure("controller.quorum.fetch.snapshot.max.bytes", pick(random, &[50, 1_000]));
         }
+    }
+
+    /// The topic of share groups' states has no more replicas than there are brokers, or it would never be.
+    fn keep_share_states(&mut self, random: &mut Random) {
+        let replicas = (self.world.brokers.len() as i64).min(3);
+        self.configure("share.coordinator.state.topic.num.partitions", random.between(1, 3));
+        self.configure("share.coordinator.state.topic.replication.factor", replicas);
+        self.configure("share.coordinator.state.topic.min.isr", random.between(1, replicas));
     }
 
     /// Consumers in racks read from the nearest replica (KIP-392), if there is one.

@@ -63,7 +63,14 @@ pub enum ShareEvent {
         changes: Vec<ShareChange>,
     },
     /// Nothing was said of records in time (R-SHARE-7).
-    LocksEnded { broker: BrokerId, group: GroupId, tp: TopicPartition, changes: Vec<ShareChange> },
+    LocksEnded {
+        broker: BrokerId,
+        group: GroupId,
+        tp: TopicPartition,
+        changes: Vec<ShareChange>,
+        /// It does not hand out records any more: whoever leads by now learns of it from what is persisted.
+        fenced: bool,
+    },
     /// Everything below `to` is done (R-SHARE-11).
     StartMoved { broker: BrokerId, group: GroupId, tp: TopicPartition, from: Offset, to: Offset },
 

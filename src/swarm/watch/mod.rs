@@ -9,7 +9,7 @@
 //! - [`writes`]: what producers sent and were told
 //! - [`lives`]: what never falls; [`purgatory`]: what a broker has forgotten
 //! - [`coordinator`], [`modern_group`]: what a group coordinator knows, held to its log; [`member`]: who owns what
-//! - [`share`]: what leaders hand out to share groups
+//! - [`share`]: what leaders hand out to share groups, and what those are done with
 //! - [`touched`], [`sight`]: how it is seen
 //!
 //! **Invariant:** a fault that is found here is one of the system, or of the rule it is held to; the watch changes nothing.
@@ -45,9 +45,11 @@ use self::share::ShareWatch;
 use self::touched::Touched;
 use self::writes::Sent;
 use super::check::{Check, Verdict};
+use crate::kafka::broker::SHARE_STATE_TOPIC;
 use crate::kafka::event::Act;
 use crate::kafka::group::partition_for;
 use crate::kafka::raft::QuorumRole;
+use crate::kafka::share::ShareKey;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, GroupId, NodeId, Topic, TopicId, TopicPartition};
 use crate::sim::World;
@@ -194,6 +196,16 @@ impl Watch {
     /// What happened to members of groups from event number `seen` on.
     fn hear_members(&mut self, world: &World, seen: u64) -> Verdict {
         let (partitions, image) = (&self.partitions, &self.metadata.image);
+        let has_state = |group: &GroupId, tp: &TopicPartition| {
+            let states = Topic::new(SHARE_STATE_TOPIC);
+            let (Some(topic), Some(shared)) = (image.topic(&states), image.topic(&tp.topic)) else {
+                return false;
+            };
+            let key = ShareKey { group: group.clone(), topic_id: shared.id, partition: tp.partition };
+            let partition = key.coordinator_partition(topic.partitions.len() as i32);
+            let watch = partitions.get(&TopicPartition::new(&states, partition));
+            watch.is_some_and(|watch| !watch.is_torn && watch.since == Time::ZERO)
+        };
         let is_kept = |group: &GroupId| {
             let offsets = Topic::new("__consumer_offsets");
             let Some(topic) = image.topic(&offsets) else { return false };
@@ -203,7 +215,7 @@ impl Watch {
         };
         for entry in world.trace().since(seen) {
             self.members.hear(world, entry.key.time, &entry.event, is_kept, &mut self.counts)?;
-            self.shares.hear(&entry.event, &mut self.counts.records_shared)?;
+            self.shares.hear(world, &entry.event, has_state, &mut self.counts)?;
         }
         Ok(())
     }

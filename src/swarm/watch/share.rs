@@ -1,74 +1,168 @@
-//! What leaders hand out to share groups: to one member at a time, each time with a greater count, and for no longer than
-//! the lock runs (R-SHARE-1, 7, 8).
+//! Share groups: who holds which record, how often it was delivered, and that none is passed over (R-SHARE-5 to 8, 11).
 //!
-//! A leader's word is held to its own words before: when it begins anew it knows only what was persisted.
+//! A leader that is cut off goes on handing out what it has; members of one leadership are held to each other, not those of
+//! two. Where the log of the groups' states may have lost something, nothing is said of what was done.
 //!
-//! **Invariant:** who holds what is known here only as far as it was told, and forgotten as soon as that may be over.
+//! **Invariant:** what is held is known by what a leader said when it happened; its own books are only asked for locks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::sight;
 use crate::kafka::event::{Event, ShareChange, ShareEvent, ShareOutcome};
-use crate::kafka::share::OffsetRange;
-use crate::kafka::types::{BrokerId, GroupId, MemberId, NodeId, Offset, TopicPartition};
+use crate::kafka::types::{BrokerId, GroupId, MemberId, NodeId, Offset, Topic, TopicPartition};
 use crate::sim::World;
 use crate::swarm::check::{Check, Verdict};
-
-/// A share partition at one broker.
-type Place = (BrokerId, GroupId, TopicPartition);
+use crate::swarm::counts::Counts;
 
 /// A lock that has run out is noticed within this time.
 const NOTICED_MS: i64 = 1_000;
 
-#[derive(Default)]
-struct Shared {
-    holders: BTreeMap<Offset, MemberId>,
-    /// How often each offset was handed out.
-    deliveries: BTreeMap<Offset, i16>,
-}
+/// A share partition.
+type Shared = (GroupId, TopicPartition);
 
+/// What was seen of all share partitions.
 #[derive(Default)]
 pub struct ShareWatch {
-    places: BTreeMap<Place, Shared>,
+    /// One for each leader that ever handed out records.
+    turns: BTreeMap<(BrokerId, Shared), Turn>,
+    done: BTreeMap<Shared, Done>,
+    /// Of topics that were deleted a leader may speak that has not heard of it.
+    former: BTreeSet<Topic>,
+}
+
+/// One leader's turn.
+#[derive(Default)]
+struct Turn {
+    records: BTreeMap<Offset, Seen>,
+}
+
+/// A record that was handed out.
+struct Seen {
+    /// Who has it; `None` as soon as it came back or was done with.
+    holder: Option<MemberId>,
+    delivery_count: i16,
+}
+
+/// What a group is done with. Leaders of a partition may begin further down again, so nothing of it is forgotten.
+#[derive(Default)]
+struct Done {
+    /// Where it stands.
+    start: Offset,
+    offsets: BTreeSet<Offset>,
 }
 
 impl ShareWatch {
-    pub fn hear(&mut self, event: &Event, handed_out: &mut u64) -> Verdict {
-        match event {
+    /// Takes in one event. `is_kept` says whether the log of a share partition's state has lost nothing.
+    pub fn hear(
+        &mut self,
+        world: &World,
+        event: &Event,
+        is_kept: impl Fn(&GroupId, &TopicPartition) -> bool,
+        counts: &mut Counts,
+    ) -> Verdict {
+        let event = match event {
+            Event::Share(event) => event,
             Event::TopicDeleted { topic } => {
-                self.places.retain(|(_, _, tp), _| tp.topic != *topic);
-                Ok(())
+                self.former.insert(topic.clone());
+                return Ok(());
             }
-            Event::Share(event) => self.hear_leader(event, handed_out),
-            _ => Ok(()),
-        }
-    }
-
-    fn hear_leader(&mut self, event: &ShareEvent, handed_out: &mut u64) -> Verdict {
+            _ => return Ok(()),
+        };
         match event {
-            ShareEvent::Begun { broker, group, tp, .. } => {
-                self.places.insert((*broker, group.clone(), tp.clone()), Shared::default());
+            ShareEvent::Begun { broker, group, tp, start_offset, .. } => {
+                let shared = (group.clone(), tp.clone());
+                self.turns.insert((*broker, shared.clone()), Turn::default());
+                // Where a leader begins is not judged: as long as nothing is written, and whenever the states are begun anew,
+                // share.auto.offset.reset decides.
+                self.done.entry(shared).or_default().start = *start_offset;
                 Ok(())
             }
             ShareEvent::Acquired { broker, group, tp, member, records } => {
-                let shared = self.places.entry((*broker, group.clone(), tp.clone())).or_default();
-                *handed_out += records.iter().map(|(range, _)| range.count().unsigned_abs()).sum::<u64>();
-                shared
-                    .acquired(member, records)
-                    .map_err(|broken| broken.at(format!("{group}, {tp} at broker {broker}")))
-            }
-            ShareEvent::Acknowledged { broker, group, tp, changes, .. }
-            | ShareEvent::GivenBack { broker, group, tp, changes, .. }
-            | ShareEvent::LocksEnded { broker, group, tp, changes } => {
-                if let Some(shared) = self.places.get_mut(&(*broker, group.clone(), tp.clone())) {
-                    shared.released(changes);
+                counts.records_shared +=
+                    records.iter().map(|(range, _)| range.count().unsigned_abs()).sum::<u64>();
+                let turn = self.turns.entry((*broker, (group.clone(), tp.clone()))).or_default();
+                for (range, delivery_count) in records {
+                    range.offsets().try_for_each(|offset| {
+                        let fault = turn.acquire(offset, member, *delivery_count);
+                        fault.map_err(|broken| broken.at(format!("broker {broker}: {tp} in {group}")))
+                    })?;
                 }
                 Ok(())
             }
-            _ => Ok(()),
+            ShareEvent::Acknowledged { broker, group, tp, changes, .. }
+            | ShareEvent::GivenBack { broker, group, tp, changes, .. }
+            | ShareEvent::LocksEnded { broker, group, tp, changes, fenced: false } => {
+                let turn = self.turns.entry((*broker, (group.clone(), tp.clone()))).or_default();
+                changes.iter().for_each(|change| turn.change(change));
+                self.note_done(group, tp, changes);
+                Ok(())
+            }
+            // Another turn may have begun.
+            ShareEvent::LocksEnded { group, tp, changes, fenced: true, .. } => {
+                self.note_done(group, tp, changes);
+                Ok(())
+            }
+            ShareEvent::StartMoved { broker, group, tp, to, .. } => {
+                counts.share_starts_checked += 1;
+                self.check_start(world, *broker, group, tp, *to, is_kept)
+            }
+            ShareEvent::Joins { .. }
+            | ShareEvent::Assigned { .. }
+            | ShareEvent::Left { .. }
+            | ShareEvent::Delivered { .. }
+            | ShareEvent::Heard { .. } => Ok(()),
         }
     }
 
-    /// No lock that has run out holds a record at a broker that runs.
+    fn note_done(&mut self, group: &GroupId, tp: &TopicPartition, changes: &[ShareChange]) {
+        let Some(done) = self.done.get_mut(&(group.clone(), tp.clone())) else { return };
+        let is_final = |change: &&ShareChange| {
+            matches!(change.outcome, ShareOutcome::Accepted | ShareOutcome::Rejected | ShareOutcome::Worn)
+        };
+        let offsets = changes.iter().filter(is_final).flat_map(|change| change.range.offsets());
+        done.offsets.extend(offsets);
+    }
+
+    /// R-SHARE-11: what a group's start passes was accepted, rejected or delivered as often as it may be, or is not there.
+    fn check_start(
+        &mut self,
+        world: &World,
+        broker: BrokerId,
+        group: &GroupId,
+        tp: &TopicPartition,
+        to: Offset,
+        is_kept: impl Fn(&GroupId, &TopicPartition) -> bool,
+    ) -> Verdict {
+        let shared = (group.clone(), tp.clone());
+        if let Some(turn) = self.turns.get_mut(&(broker, shared.clone())) {
+            turn.records = turn.records.split_off(&to);
+        }
+        let Some(done) = self.done.get_mut(&shared).filter(|done| done.start < to) else { return Ok(()) };
+        let passed = done.start;
+        done.start = to;
+        let Some(replica) = sight::replica(world, broker, tp) else { return Ok(()) };
+        if self.former.contains(&tp.topic) || !is_kept(group, tp) {
+            return Ok(());
+        }
+        let log = &replica.log;
+        let records =
+            match log.records_between(passed.max(log.log_start_offset()), to.min(log.log_end_offset())) {
+                Ok(records) => records,
+                Err(error) => return Err(Check::ShareLoss.broken(format!("{tp}: {error}"))),
+            };
+        match records.iter().find(|record| !done.offsets.contains(&record.offset)) {
+            Some(record) => {
+                let offset = record.offset;
+                let fault = format!(
+                    "broker {broker}: {group} has passed {offset} of {tp}, with which nobody was done"
+                );
+                Err(Check::ShareLoss.broken(fault))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// R-SHARE-7: no lock that has run out holds a record at a broker that runs.
     pub fn check_locks(world: &World, node: NodeId) -> Verdict {
         let NodeId::Broker(id) = node else { return Ok(()) };
         let Some((broker, process)) = world.broker(id).zip(world.process(node)) else { return Ok(()) };
@@ -84,29 +178,27 @@ impl ShareWatch {
     }
 }
 
-impl Shared {
-    fn acquired(&mut self, member: &MemberId, records: &[(OffsetRange, i16)]) -> Verdict {
-        for (range, count) in records {
-            for offset in range.offsets() {
-                if let Some(holder) = self.holders.insert(offset, member.clone()) {
-                    let what = format!("{offset} is handed to {member} while {holder} holds it");
-                    return Err(Check::OneHolder.broken(what));
-                }
-                let before = self.deliveries.insert(offset, *count);
-                if let Some(before) = before.filter(|before| count <= before) {
-                    let what = format!("{offset} is delivered for time {count} after time {before}");
-                    return Err(Check::DeliveryCount.broken(what));
-                }
-            }
+impl Turn {
+    /// R-SHARE-5, 8: nobody else holds it, and it was delivered once less before.
+    fn acquire(&mut self, offset: Offset, member: &MemberId, delivery_count: i16) -> Verdict {
+        let new = Seen { holder: Some(member.clone()), delivery_count };
+        let Some(seen) = self.records.insert(offset, new) else { return Ok(()) };
+        if let Some(holder) = seen.holder {
+            let fault = format!("{offset} is handed out to {member}, and {holder} holds it");
+            return Err(Check::OneHolder.broken(fault));
+        }
+        if delivery_count != seen.delivery_count + 1 {
+            let before = seen.delivery_count;
+            let fault = format!("{offset} was delivered {before} times, and now for the {delivery_count}th");
+            return Err(Check::DeliveryCount.broken(fault));
         }
         Ok(())
     }
 
-    fn released(&mut self, changes: &[ShareChange]) {
-        for change in changes.iter().filter(|change| change.outcome != ShareOutcome::Renewed) {
-            for offset in change.range.offsets() {
-                self.holders.remove(&offset);
-            }
+    fn change(&mut self, change: &ShareChange) {
+        if change.outcome != ShareOutcome::Renewed {
+            let seen = |offset| (offset, Seen { holder: None, delivery_count: change.delivery_count });
+            self.records.extend(change.range.offsets().map(seen));
         }
     }
 }

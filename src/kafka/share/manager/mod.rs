@@ -17,6 +17,7 @@ use std::rc::Rc;
 
 use answer::Pending;
 use fetch::Parked;
+use tell::Back;
 
 use super::key::ShareKey;
 use super::partition::{SharePartition, StateWrite, client_error};
@@ -224,6 +225,7 @@ impl SharePartitionManager {
         fx: &mut ManagerEffects,
     ) {
         let settings = ground.settings(&key.group);
+        let fenced = self.fenced.contains_key(&instance);
         let here = self.slots.get_mut(key).filter(|slot| slot.instance == instance);
         let Some(slot) = here.or(self.fenced.get_mut(&instance)).map(Rc::make_mut) else { return };
         slot.lock_timer = None;
@@ -233,7 +235,7 @@ impl SharePartitionManager {
         let Some(partition) = &mut slot.partition else { return };
         let writes = partition.end_locks(ground.now, &settings);
         let has_ended = !writes.is_empty();
-        fx.tell_released(key, slot, None, &writes, ground);
+        fx.tell_released(key, slot, Back::ByLocks { fenced }, &writes, ground);
         fx.persist.extend(writes.into_iter().map(|write| Persist::Write {
             key: key.clone(),
             instance,
@@ -290,7 +292,7 @@ impl SharePartitionManager {
             let instance = slot.instance;
             let write =
                 slot.partition.as_mut().and_then(|partition| partition.release_member(member, &settings));
-            fx.tell_released(&key, slot, Some(member), &write, ground);
+            fx.tell_released(&key, slot, Back::Of(member), &write, ground);
             fx.persist.extend(write.map(|write| Persist::Write { key: key.clone(), instance, write }));
             self.wake(&key, ground, fx);
         }

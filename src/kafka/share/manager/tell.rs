@@ -9,6 +9,13 @@ use super::{Ground, ManagerEffects, ShareKey, Slot};
 use crate::kafka::event::{Event, ShareChange, ShareEvent, ShareOutcome};
 use crate::kafka::types::{MemberId, Offset};
 
+/// Why records came back.
+#[derive(Clone, Copy)]
+pub(super) enum Back<'a> {
+    Of(&'a MemberId),
+    ByLocks { fenced: bool },
+}
+
 impl ManagerEffects {
     pub(super) fn tell_begun(
         &mut self,
@@ -59,12 +66,12 @@ impl ManagerEffects {
         }
     }
 
-    /// What a member that is gone had held, or with none what nobody said anything of in time.
+    /// What a member that is gone had held, or what nobody said anything of in time.
     pub(super) fn tell_released<'a>(
         &mut self,
         key: &ShareKey,
         slot: &Slot,
-        member: Option<&MemberId>,
+        back: Back<'_>,
         writes: impl IntoIterator<Item = &'a StateWrite>,
         ground: &Ground<'_>,
     ) {
@@ -74,9 +81,9 @@ impl ManagerEffects {
             return;
         }
         let (broker, group, tp) = (ground.broker, key.group.clone(), slot.tp.clone());
-        self.tell(match member.cloned() {
-            Some(member) => ShareEvent::GivenBack { broker, group, tp, member, changes },
-            None => ShareEvent::LocksEnded { broker, group, tp, changes },
+        self.tell(match back {
+            Back::Of(member) => ShareEvent::GivenBack { broker, group, tp, member: member.clone(), changes },
+            Back::ByLocks { fenced } => ShareEvent::LocksEnded { broker, group, tp, changes, fenced },
         });
     }
 

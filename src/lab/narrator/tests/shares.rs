@@ -64,6 +64,7 @@ fn records_of_a_share_group_read_as_a_story() {
     };
     let (broker, group) = (BrokerId(1), payments());
     let ended = ShareEvent::LocksEnded {
+        fenced: false,
         broker,
         group: group.clone(),
         tp: tp(0),
