@@ -204,6 +204,7 @@ fn close_leaves_or_remains_as_it_is_told_r_cons_27() {
     }
 }
 
+/// R-GRP-34.
 #[test]
 fn who_subscribes_to_a_pattern_reads_what_matches_and_what_comes_to_match() {
     for (protocol, kind) in [("classic", "pattern"), ("consumer", "pattern"), ("consumer", "re2j")] {

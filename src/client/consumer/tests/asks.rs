@@ -44,6 +44,7 @@ fn an_eager_rebalance_forgets_a_pause_r_cons_8() {
     assert!(!rig.consumer.subscription().owned()[&tp(0)].paused);
 }
 
+/// R-CONS-6.
 #[test]
 fn a_seek_moves_the_position_at_once_and_drops_what_was_fetched_before_r_cons_9() {
     let mut rig = two_partitions(&[]);
@@ -78,6 +79,7 @@ fn what_is_asked_for_while_the_application_works_is_done_before_its_next_poll() 
     rig.check_events(&["processed 0@1", "position of 0 is 0: Seek"]);
 }
 
+/// R-GRP-34.
 #[test]
 fn an_eager_member_that_subscribes_to_something_else_gives_up_all_and_joins_again() {
     let mut rig = Rig::joined(&["poll"], &[]);
