@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::plan::{Plan, ProducerPlan, TopicPlan};
+use super::shares;
 use super::watch::{Watch, unrest_of_quorum};
 use crate::client::consumer::ConsumerSpec;
 use crate::client::consumer::config::INSTANCE_ID;
@@ -126,6 +127,7 @@ pub fn unrest(world: &World, plan: &Plan) -> Option<String> {
     groups(world, plan)
         .into_iter()
         .find_map(|(group, members)| unrest_of_group(world, image, group, &members))
+        .or_else(|| shares::unrest(world, &plan.shares, image))
 }
 
 /// Two members that live under one group.instance.id, of which one has yet to hear that it is fenced (R-GRP-24).

@@ -1,15 +1,16 @@
-//! Share groups of a plan: on a share of the seeds one group, with its configs and members.
+//! Share groups of a plan: on a share of the seeds one group, with its configs and members; and when it is at rest.
 //!
 //! **Invariant:** what is drawn depends on the seed alone, and is drawn from a stream of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::plan::{TopicPlan, chance, pick};
 use crate::client::program::Line;
 use crate::client::share_consumer::ShareConsumerSpec;
+use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::random::Random;
-use crate::kafka::types::{ClientName, GroupId};
-use crate::sim::Command;
+use crate::kafka::types::{ClientName, GroupId, Topic, TopicPartition};
+use crate::sim::{Command, World};
 
 /// On so many seeds of a hundred there is a share group.
 const SHARE: u64 = 30;
@@ -66,6 +67,20 @@ impl SharePlan {
     pub fn find(&self, name: &ClientName) -> Option<&ShareConsumerSpec> {
         self.consumers.iter().find(|spec| spec.name == *name)
     }
+}
+
+/// Each partition that members of a share group subscribe to is assigned to one of them at least.
+pub fn unrest(world: &World, plan: &SharePlan, image: &ClusterImage) -> Option<String> {
+    let alive = plan.consumers.iter().filter_map(|spec| world.share_consumer(&spec.name));
+    let alive: Vec<_> = alive.collect();
+    let topics: BTreeSet<&Topic> = alive.iter().flat_map(|consumer| &consumer.spec().topics).collect();
+    let is_read = |tp: &TopicPartition| alive.iter().any(|consumer| consumer.assigned().contains(tp));
+    let mut shared = image.partitions().map(|(tp, _)| tp).filter(|tp| topics.contains(&tp.topic));
+    let brokers = || image.brokers.keys().filter_map(|id| world.broker(*id));
+    let states = || brokers().flat_map(|broker| broker.groups().share_groups().map(|group| &group.states));
+    shared.find(|tp| !is_read(tp)).map(|tp| {
+        format!("{tp} is read by no member of {GROUP}, of which {:?}", states().collect::<Vec<_>>())
+    })
 }
 
 fn consumer(number: i64, topics: &[TopicPlan], random: &mut Random) -> ShareConsumerSpec {

@@ -144,7 +144,8 @@ impl ShareGroup {
         Ok(ShareMember::clone(member))
     }
 
-    /// Whether states have begun that no target is of yet (`initializedAssignmentPending`).
+    /// Whether states have begun that no target is of yet (`initializedAssignmentPending`). A topic that was made anew is
+    /// another one, under the same name.
     fn has_unassigned_states(&self) -> bool {
         if self.base.members.is_empty() {
             return false;
@@ -154,10 +155,9 @@ impl ShareGroup {
             assigned.entry(topic).or_default().extend(partitions);
         }
         let subscriptions = self.subscriptions(self.base.members.values().map(|member| &**member));
-        let mut subscribed = subscriptions
-            .topics()
-            .filter_map(|name| self.states.initialized.iter().find(|(_, (known, _))| known == name));
-        subscribed.any(|(id, (_, partitions))| assigned.get(id) != Some(partitions))
+        let subscribed: BTreeSet<&Topic> = subscriptions.topics().collect();
+        let mut begun = self.states.initialized.iter().filter(|(_, (name, _))| subscribed.contains(name));
+        begun.any(|(id, (_, partitions))| assigned.get(id) != Some(partitions))
     }
 
     /// The target of `updated` and its epoch, computed anew if the group's epoch is newer and the last time is long enough

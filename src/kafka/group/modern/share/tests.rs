@@ -231,3 +231,23 @@ fn who_is_not_heard_from_goes_r_share_1() {
     assert_eq!(group.state(), ShareGroupState::Empty);
     assert!(group.sessions.is_empty());
 }
+
+/// A topic that was made anew is assigned by its new id, even while the states of the old one are still known.
+#[test]
+fn a_topic_made_anew_is_assigned_once_its_states_have_begun_r_share_1() {
+    let mut coordinator = Coordinator::with_members(1, &["a"]);
+    assert_eq!(coordinator.has("a"), [0]);
+    let anew = TopicId(Uuid::from_u128(2));
+    coordinator.image.replay(&MetadataRecord::RemoveTopic { id: ORDERS });
+    coordinator.image.replay(&MetadataRecord::Topic { name: Topic::new("orders"), id: anew });
+    let replicas = vec![BrokerId(1)];
+    let record = PartitionRecord::new((anew, 0), replicas.clone(), replicas, BrokerId(1));
+    coordinator.image.replay(&MetadataRecord::Partition(record));
+    coordinator.now = coordinator.now.plus_ms(10 * 60_000);
+    coordinator.settles("a");
+    coordinator.begin_states(true);
+    coordinator.settles("a");
+    let group = coordinator.group.as_ref().expect("there is a group");
+    let assigned = &group.base.members[&MemberId::new("a")].assigned;
+    assert_eq!(assigned.iter().copied().collect::<Vec<_>>(), [(anew, 0)]);
+}
