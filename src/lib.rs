@@ -6,8 +6,8 @@
 //! The rooms, in reading order; arrows point down only (`ui, api -> view -> lab -> sim -> client -> kafka`):
 //!
 //! - [`kafka`]: the cluster. Requests, records, logs, replication, the controllers' quorum, groups, shared partitions,
-//!   brokers.
-//! - [`client`]: producers, consumers and the administrator, as Kafka's Java clients behave.
+//!   transactions, brokers.
+//! - [`client`]: producers, consumers, share consumers and the administrator, as Kafka's Java clients behave.
 //! - [`sim`]: virtual time, the network and its faults, processes, the trace and the digest.
 //! - [`lab`]: what a person works with. Scenario files, commands, sessions, the narrator, the pace.
 //! - `conformance`: what Apache Kafka recorded, lived again. With the feature `native`.

@@ -1,7 +1,9 @@
-//! The programs at the cluster's edge: producers, consumers and the administrator, as Kafka's Java clients behave.
+//! The programs at the cluster's edge: producers, consumers, share consumers and the administrator, as Kafka's Java clients behave.
 //!
 //! Each client is a state machine like a broker: `handle(now, input, effects)`. They share their typed configs
-//! ([`config`]) and what they know of the cluster ([`metadata`]).
+//! ([`config`]), what they know of the cluster ([`metadata`]) and whom they ask ([`requests`], [`coordinator`]);
+//! [`consumer`] and [`share_consumer`] also the application's program ([`program`]) and how a member speaks to a group that
+//! its coordinator plans for ([`member`]).
 //!
 //! **Invariant:** a client learns about the cluster from answers to its own requests and from nothing else.
 

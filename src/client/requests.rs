@@ -6,10 +6,11 @@
 use std::collections::VecDeque;
 
 use crate::kafka::effects::{Channel, Effects, Input, Peer};
+use crate::kafka::event::Event;
 use crate::kafka::network_client::{NetworkClient, NetworkEvent, NetworkTimer};
-use crate::kafka::protocol::Request;
+use crate::kafka::protocol::{ApiKey, ErrorCode, Request};
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, NodeId};
+use crate::kafka::types::{BrokerId, ClientName, NodeId};
 
 #[derive(Clone, Debug)]
 struct Unsent<C> {
@@ -126,4 +127,29 @@ impl<C: Clone> Requests<C> {
 /// A consumer's connection to its group coordinator, which is another one than that for fetches.
 pub fn coordinator_peer(broker: BrokerId) -> Peer {
     Peer { node: NodeId::Broker(broker), channel: Channel::Coordinator }
+}
+
+/// Tells that a connection is lost with so many requests, if it `stood` or one of them took too long. What each of them
+/// failed by is the answer.
+pub fn tell_lost<T>(
+    client: &ClientName,
+    peer: Peer,
+    requests: usize,
+    timed_out: Option<ApiKey>,
+    stood: bool,
+    fx: &mut Effects<T>,
+) -> ErrorCode {
+    let (client, node) = (client.clone(), peer.node);
+    match timed_out {
+        Some(api) => {
+            fx.event(Event::RequestTimedOut { client, node, api });
+            ErrorCode::RequestTimedOut
+        }
+        None => {
+            if stood {
+                fx.event(Event::ConnectionLost { client, node, requests: requests as i32 });
+            }
+            ErrorCode::NetworkException
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The swarm: clusters drawn from seeds, hit by faults, watched from outside.
 //!
-//! A seed gives the topology, the topics, the clients, every fault ([`plan`], [`acts`]) and what an administrator does
+//! A seed gives the topology, the topics, the clients, every fault ([`plan`], [`shares`], [`acts`]) and what an administrator does
 //! ([`errands`]); [`watch`] holds each step to the rules; at the end all faults heal and the cluster must come to rest
 //! ([`rest`]). A failure names the seed, which is the whole run.
 //!

@@ -5,9 +5,8 @@ use super::commits::CommitError;
 use super::modern::HeartbeatKind;
 use super::requests::Call;
 use super::{Consumer, ConsumerTimer};
-use crate::client::requests::coordinator_peer;
+use crate::client::requests::{coordinator_peer, tell_lost};
 use crate::kafka::effects::{Effects, Input, Peer};
-use crate::kafka::event::Event;
 use crate::kafka::network_client::NetworkEvent;
 use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
 use crate::kafka::time::Time;
@@ -70,18 +69,9 @@ impl Consumer {
         stood: bool,
         fx: &mut Effects<ConsumerTimer>,
     ) {
-        let client = self.spec.name.clone();
-        if let Some(api) = timed_out {
-            fx.event(Event::RequestTimedOut { client, node: peer.node, api });
-        } else if stood {
-            fx.event(Event::ConnectionLost { client, node: peer.node, requests: calls.len() as i32 });
-        }
+        let error = tell_lost(&self.spec.name, peer, calls.len(), timed_out, stood, fx);
         self.metadata.on_disconnect(now);
         if self.membership.coordinator().map(coordinator_peer) == Some(peer) {
-            let error = match timed_out {
-                Some(_) => ErrorCode::RequestTimedOut,
-                None => ErrorCode::NetworkException,
-            };
             self.mark_coordinator_unknown(now, error, fx);
         }
         for call in calls {

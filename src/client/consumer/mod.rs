@@ -51,6 +51,7 @@ pub use plan::Snapshot;
 pub use reason::RejoinReason;
 pub use spec::{ConsumerSpec, SpecError};
 pub use subscription::SubscriptionState;
+pub(crate) use timers::{Due, arm};
 pub use view::Waiting;
 
 pub use crate::client::coordinator::Coordinator;
@@ -121,7 +122,7 @@ pub struct Consumer {
     fresh_after: Option<u32>,
     metadata_due: Option<Time>,
     /// The times that the two threads' timers are set to.
-    armed: (Option<Time>, Option<Time>),
+    armed: Due,
 }
 
 impl Consumer {

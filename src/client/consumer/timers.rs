@@ -4,22 +4,29 @@ use super::{Activity, Consumer, ConsumerTimer, Coordinator, Join, JoinPrepare, S
 use crate::kafka::effects::Effects;
 use crate::kafka::time::Time;
 
+/// When each of the two threads of a consumer goes on by itself: the application's, and the one in the background.
+pub type Due = (Option<Time>, Option<Time>);
+
+/// Sets the timers of the two threads anew where they are not `armed` as they are due.
+pub fn arm(armed: &mut Due, due: Due, fx: &mut Effects<ConsumerTimer>) {
+    for (timer, armed, due) in
+        [(ConsumerTimer::Application, &mut armed.0, due.0), (ConsumerTimer::Background, &mut armed.1, due.1)]
+    {
+        match due {
+            Some(at) if *armed != due => fx.set_timer(timer, at),
+            None if armed.is_some() => fx.cancel_timer(timer),
+            _ => {}
+        }
+        *armed = due;
+    }
+}
+
 impl Consumer {
     pub(super) fn arm_timers(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
         let stopped = self.program.activity == Activity::Stopped;
         let later = |due: Option<Time>| due.filter(|at| *at > now && !stopped);
         let due = (later(self.application_due(now)), later(self.background_thread_due()));
-        for (timer, armed, due) in [
-            (ConsumerTimer::Application, &mut self.armed.0, due.0),
-            (ConsumerTimer::Background, &mut self.armed.1, due.1),
-        ] {
-            match due {
-                Some(at) if *armed != due => fx.set_timer(timer, at),
-                None if armed.is_some() => fx.cancel_timer(timer),
-                _ => {}
-            }
-            *armed = due;
-        }
+        arm(&mut self.armed, due, fx);
     }
 
     /// When the application's thread goes on if nothing arrives before.

@@ -1,10 +1,9 @@
 //! Whom an answer or its loss concerns, and when the two threads go on by themselves.
 
 use super::{Activity, Call, ShareConsumer};
-use crate::client::consumer::ConsumerTimer;
-use crate::client::requests::coordinator_peer;
+use crate::client::consumer::{ConsumerTimer, arm};
+use crate::client::requests::{coordinator_peer, tell_lost};
 use crate::kafka::effects::{Effects, Input, Peer};
-use crate::kafka::event::Event;
 use crate::kafka::network_client::NetworkEvent;
 use crate::kafka::protocol::{ApiKey, ErrorCode, Response};
 use crate::kafka::time::Time;
@@ -41,18 +40,9 @@ impl ShareConsumer {
         stood: bool,
         fx: &mut Effects<ConsumerTimer>,
     ) {
-        let client = self.spec.name.clone();
-        if let Some(api) = timed_out {
-            fx.event(Event::RequestTimedOut { client, node: peer.node, api });
-        } else if stood {
-            fx.event(Event::ConnectionLost { client, node: peer.node, requests: calls.len() as i32 });
-        }
+        let error = tell_lost(&self.spec.name, peer, calls.len(), timed_out, stood, fx);
         self.metadata.on_disconnect(now);
         if self.coordinator.broker().map(coordinator_peer) == Some(peer) {
-            let error = match timed_out {
-                Some(_) => ErrorCode::RequestTimedOut,
-                None => ErrorCode::NetworkException,
-            };
             self.mark_coordinator_unknown(now, error, fx);
         }
         for call in calls {
@@ -108,17 +98,7 @@ impl ShareConsumer {
         let stopped = self.program.activity == Activity::Stopped;
         let later = |due: Option<Time>| due.filter(|at| *at > now && !stopped);
         let due = (later(self.application_due(now)), later(self.member_due()));
-        for (timer, armed, due) in [
-            (ConsumerTimer::Application, &mut self.armed.0, due.0),
-            (ConsumerTimer::Background, &mut self.armed.1, due.1),
-        ] {
-            match due {
-                Some(at) if *armed != due => fx.set_timer(timer, at),
-                None if armed.is_some() => fx.cancel_timer(timer),
-                _ => {}
-            }
-            *armed = due;
-        }
+        arm(&mut self.armed, due, fx);
     }
 
     /// When the application's thread goes on, or something is tried again, if nothing arrives before.

@@ -32,7 +32,7 @@ pub use session::{Session, Tip};
 pub use spec::ShareConsumerSpec;
 pub use view::Waiting;
 
-use crate::client::consumer::{ConsumerTimer, SpecError};
+use crate::client::consumer::{ConsumerTimer, Due, SpecError};
 use crate::client::coordinator::Coordinator;
 use crate::client::member::{Member, Phase, new_member_id};
 use crate::client::metadata::Metadata;
@@ -87,7 +87,7 @@ pub struct ShareConsumer {
     close_requested: bool,
     metadata_due: Option<Time>,
     /// The times that the two threads' timers are set to.
-    armed: (Option<Time>, Option<Time>),
+    armed: Due,
 }
 
 impl ShareConsumer {

@@ -189,14 +189,25 @@ impl Broker {
         group: &str,
         fx: &mut Effects<BrokerTimer>,
     ) -> Result<BrokerId, ErrorCode> {
-        let name = Topic::new(OFFSETS_TOPIC);
-        if self.image.topic(&name).is_none() {
-            let topic = self.offsets_topic();
-            self.create_topic(now, &name, topic, fx);
+        let partition = partition_for(group, self.config.offsets_topic_num_partitions);
+        let tp = TopicPartition::new(&Topic::new(OFFSETS_TOPIC), partition);
+        self.coordinator_at(now, &tp, Broker::offsets_topic, fx)
+    }
+
+    /// The coordinator that keeps `tp`, of an internal topic that is created when it is first asked for.
+    pub(super) fn coordinator_at(
+        &mut self,
+        now: Time,
+        tp: &TopicPartition,
+        topic: fn(&Broker) -> CreatableTopic,
+        fx: &mut Effects<BrokerTimer>,
+    ) -> Result<BrokerId, ErrorCode> {
+        if self.image.topic(&tp.topic).is_none() {
+            let topic = topic(self);
+            self.create_topic(now, &tp.topic, topic, fx);
             return Err(ErrorCode::CoordinatorNotAvailable);
         }
-        let tp = TopicPartition::new(&name, partition_for(group, self.config.offsets_topic_num_partitions));
-        self.leader_of_coordinator(&tp)
+        self.leader_of_coordinator(tp)
     }
 
     pub(super) fn leader_of_coordinator(&self, tp: &TopicPartition) -> Result<BrokerId, ErrorCode> {

@@ -27,11 +27,6 @@ use crate::kafka::types::{
     TransactionalId,
 };
 
-/// A replay from the page cache: a moment, and a millisecond more for each thousand records.
-pub(super) fn load_time_ms(records: i64) -> i64 {
-    5 + records / 1000
-}
-
 fn offsets_partition(partition: i32) -> TopicPartition {
     TopicPartition::new(&Topic::new(OFFSETS_TOPIC), partition)
 }
@@ -58,6 +53,14 @@ impl TransactionalOffsets {
 }
 
 impl Broker {
+    /// When a coordinator has read back its partition from the page cache: after a moment, and a millisecond more for each
+    /// thousand records.
+    pub(super) fn loaded_at(&self, now: Time, tp: &TopicPartition) -> Time {
+        let log = self.replicas.partition(tp).map(|partition| &partition.log);
+        let records = log.map_or(0, |log| log.log_end_offset() - log.log_start_offset());
+        now.plus_ms(5 + records / 1000)
+    }
+
     pub(super) fn on_group_request(
         &mut self,
         now: Time,
@@ -96,11 +99,7 @@ impl Broker {
         let loads = self.groups.on_elected(tp.partition, leader_epoch, &mut group_fx);
         self.carry_out(now, group_fx, fx);
         if loads {
-            let records = self
-                .replicas
-                .partition(tp)
-                .map_or(0, |partition| partition.log.log_end_offset() - partition.log.log_start_offset());
-            fx.set_timer(BrokerTimer::OffsetsLoaded(tp.partition), now.plus_ms(load_time_ms(records)));
+            fx.set_timer(BrokerTimer::OffsetsLoaded(tp.partition), self.loaded_at(now, tp));
         }
     }
 

@@ -5,7 +5,7 @@
 use kafka_protocol::messages::create_topics_request::CreatableTopic;
 
 use super::admin::{automatic_topic, topic_config};
-use super::groups::{batch_of, load_time_ms};
+use super::groups::batch_of;
 use super::process::Broker;
 use super::timer::BrokerTimer;
 use crate::kafka::effects::{Effects, RequestId};
@@ -49,14 +49,9 @@ impl Broker {
         key: &ShareKey,
         fx: &mut Effects<BrokerTimer>,
     ) -> Result<BrokerId, ErrorCode> {
-        let name = Topic::new(SHARE_STATE_TOPIC);
-        if self.image.topic(&name).is_none() {
-            let topic = self.share_state_topic();
-            self.create_topic(now, &name, topic, fx);
-            return Err(ErrorCode::CoordinatorNotAvailable);
-        }
         let partitions = self.config.share_coordinator.state_topic_num_partitions;
-        self.leader_of_coordinator(&state_partition(key.coordinator_partition(partitions)))
+        let tp = state_partition(key.coordinator_partition(partitions));
+        self.coordinator_at(now, &tp, Broker::share_state_topic, fx)
     }
 
     pub(super) fn on_share_state_request(
@@ -131,9 +126,7 @@ impl Broker {
             self.schedule_share_pruning(now, fx);
         }
         if self.share_states.on_elected(tp.partition, leader_epoch) {
-            let log = self.replicas.partition(tp).map(|partition| &partition.log);
-            let records = log.map_or(0, |log| log.log_end_offset() - log.log_start_offset());
-            fx.set_timer(BrokerTimer::ShareStateLoaded(tp.partition), now.plus_ms(load_time_ms(records)));
+            fx.set_timer(BrokerTimer::ShareStateLoaded(tp.partition), self.loaded_at(now, tp));
         }
     }
 

@@ -12,7 +12,7 @@ use kafka_protocol::messages::create_topics_request::CreatableTopic;
 
 use super::add_partitions::AddPartitions;
 use super::admin::{OFFSETS_TOPIC, automatic_topic, topic_config};
-use super::groups::{batch_of, load_time_ms};
+use super::groups::batch_of;
 use super::process::Broker;
 use super::produce::TransactionalProduce;
 use super::timer::BrokerTimer;
@@ -139,13 +139,8 @@ impl Broker {
         id: &str,
         fx: &mut Effects<BrokerTimer>,
     ) -> Result<BrokerId, ErrorCode> {
-        let name = Topic::new(TRANSACTION_STATE_TOPIC);
-        if self.image.topic(&name).is_none() {
-            let topic = self.transaction_state_topic();
-            self.create_topic(now, &name, topic, fx);
-            return Err(ErrorCode::CoordinatorNotAvailable);
-        }
-        self.leader_of_transactions(&TransactionalId::new(id))
+        let tp = state_partition(self.transactions.coordinator.partition_for(&TransactionalId::new(id)));
+        self.coordinator_at(now, &tp, Broker::transaction_state_topic, fx)
     }
 
     pub(super) fn leader_of_transactions(&self, id: &TransactionalId) -> Result<BrokerId, ErrorCode> {
@@ -309,9 +304,7 @@ impl Broker {
             self.schedule_transaction_checks(now, fx);
         }
         self.transactions.coordinator.on_elected(tp.partition, leader_epoch);
-        let log = self.replicas.partition(tp).map(|partition| &partition.log);
-        let records = log.map_or(0, |log| log.log_end_offset() - log.log_start_offset());
-        fx.set_timer(BrokerTimer::TransactionsLoaded(tp.partition), now.plus_ms(load_time_ms(records)));
+        fx.set_timer(BrokerTimer::TransactionsLoaded(tp.partition), self.loaded_at(now, tp));
     }
 
     /// The checks are due at whole periods since the process started, and are left out while nothing is coordinated.

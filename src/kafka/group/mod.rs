@@ -2,6 +2,7 @@
 //!
 //! - `classic`: groups whose members plan; `modern`: those that the coordinator plans for (KIP-848), share groups too
 //! - `shard`: one partition of `__consumer_offsets` with its groups of all kinds; `offsets`: what they committed
+//! - `requests`: of members; `admin`: of administrators; `share`: of share groups; `transactional`: offsets of transactions
 //! - [`assignor`]: the plans, of clients and of the server
 //!
 //! Mirrors `GroupCoordinatorService`: it keeps the groups of those partitions of `__consumer_offsets` that its broker
