@@ -348,3 +348,44 @@ fn a68_the_log_end_of_the_tool_is_the_high_watermark() {
     c.until("the record is committed", 20_000, |c| c.replicas("t-0").starts_with("1:6/6"));
     assert_eq!(positions(&mut c), ["t-0 Some(Offset(5)) Some(1) None"]);
 }
+
+/// What the tool does with `--all-groups`: a group with members is refused by itself, the others have their turn.
+#[test]
+fn all_groups_are_asked_one_after_the_other_r_cli_9() {
+    let mut c = read_and_left();
+    c.consumer("m", "modern", &["t"], &["poll"], &[("group.protocol", "consumer")]);
+    c.run_ms(10_000);
+    let of = |told: &GroupsTold| match told {
+        GroupsTold::Group(described) => Some(format!("{} {}", described.group, described.state)),
+        GroupsTold::Offsets { group, positions } => {
+            let committed = positions[0].committed.map(|offset| offset.0);
+            Some(format!("{group} at {committed:?}"))
+        }
+        GroupsTold::Reset { group, offsets, executed: true, .. } => {
+            Some(format!("{group} to {}", offsets[0].to))
+        }
+        _ => None,
+    };
+    let mut all = |text: &str| {
+        let seen = c.world.trace().len_ever();
+        order(&mut c, text, |event| {
+            matches!(event, Event::CommandRefused { .. }).then_some(()).or(matches!(
+                event,
+                Event::GroupsTold { .. }
+            )
+            .then_some(()))
+        });
+        c.run_ms(3_000);
+        let told = c.world.trace().since(seen).filter_map(|entry| match &entry.event {
+            Event::GroupsTold { told } => of(told),
+            Event::CommandRefused { error, .. } => Some(error.name().to_owned()),
+            _ => None,
+        });
+        told.collect::<Vec<_>>()
+    };
+    assert_eq!(all("describe all groups"), ["g Empty", "modern Stable"]);
+    assert_eq!(all("describe offsets of all groups"), ["g at Some(10)", "modern at Some(10)"]);
+    assert_eq!(all("reset offsets of all groups topic t to earliest"), ["g to 0", "NON_EMPTY_GROUP"]);
+    assert_eq!(all("delete all groups"), ["NON_EMPTY_GROUP"]);
+    assert_eq!(listed(&mut c), ["modern consumer Stable"]);
+}

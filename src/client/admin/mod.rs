@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, VecDeque};
 use kafka_protocol::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 
 use groups::{Errand, Heard, Next, To};
-pub use groups::{GROUP_STATES, GROUP_TYPES, Goal, GroupOperation, ListFilter, Reset, Scope, Target};
+pub use groups::{GROUP_STATES, GROUP_TYPES, Goal, GroupOperation, ListFilter, OfEach, Reset, Scope, Target};
 pub use operation::Operation;
 
 use super::config::CommonConfig;
@@ -108,17 +108,7 @@ impl AdminClient {
 
     /// Queues an operation; `text` is the command that asked for it.
     pub fn submit(&mut self, now: Time, text: &str, operation: Operation, fx: &mut Effects<AdminTimer>) {
-        let text = text.to_owned();
-        self.calls.push_back(Call {
-            text,
-            operation,
-            deadline: None,
-            tries: 0,
-            not_before: now,
-            in_flight: false,
-            errand: None,
-            coordinator: None,
-        });
+        self.calls.push_back(Call::new(now, text.to_owned(), operation));
         fx.cancel_timer(AdminTimer::Idle);
         self.poll(now, fx);
     }
@@ -216,6 +206,7 @@ impl AdminClient {
                 return self.finish(now, Ok(()), fx);
             }
             (Next::Refused(error, message), _) => return self.finish(now, Err((error, message)), fx),
+            (Next::Instead(operations), _) => return self.put_instead(now, operations, fx),
             (Next::Ask(To::Broker(node), request), _) => (Some(node), *request, Context::Operation),
             (Next::Ask(To::Coordinator(_), request), Some(node)) => {
                 (Some(node), *request, Context::Operation)
@@ -234,6 +225,15 @@ impl AdminClient {
         }
         let timeout_ms = self.config.request_timeout_ms.min(deadline.ms_since(now)).max(1);
         self.network.send(now, main_peer(node), request, context, timeout_ms, fx);
+    }
+
+    /// Each has an outcome of its own, before what was asked for later.
+    fn put_instead(&mut self, now: Time, operations: Vec<GroupOperation>, fx: Fx<'_>) {
+        let Some(Call { text, .. }) = self.calls.pop_front() else { return };
+        for operation in operations.into_iter().rev() {
+            self.calls.push_front(Call::new(now, text.clone(), Operation::Groups(operation)));
+        }
+        self.poll(now, fx);
     }
 
     /// The one broker that could do it is not part of the cluster, for all that is known.
@@ -351,6 +351,19 @@ impl AdminClient {
 }
 
 impl Call {
+    fn new(now: Time, text: String, operation: Operation) -> Call {
+        Call {
+            text,
+            operation,
+            deadline: None,
+            tries: 0,
+            not_before: now,
+            in_flight: false,
+            errand: None,
+            coordinator: None,
+        }
+    }
+
     /// The topics whose metadata it needs.
     fn topics(&self) -> BTreeSet<Topic> {
         match &self.errand {

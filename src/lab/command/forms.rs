@@ -112,10 +112,13 @@ pub const FORMS: &[Form] = &[
         "tells who is in a group and what each reads, its state and its coordinator",
     ),
     form("describe offsets of group billing", "tells what a group has committed and how far it is behind"),
+    form("describe all groups", "tells so of every group"),
+    form("describe offsets of all groups", "tells so of every group"),
     form("describe configs of group billing", "tells which configs a group was given"),
     form("list groups", "tells which groups there are"),
     form("list groups type consumer state Empty,Stable", "tells of those; either may be left out"),
     form("delete group billing", "deletes a group without members, with its offsets"),
+    form("delete all groups", "deletes every group that has no members"),
     form(
         "delete offsets of group billing topic orders",
         "lets a group forget its offsets of a topic nobody in it reads",
@@ -143,7 +146,11 @@ pub const FORMS: &[Form] = &[
     ),
     form(
         "reset offsets of group billing to orders-0=40 orders-1=7",
-        "begins at an offset for each partition",
+        "begins at an offset for each partition; also `from csv orders,0,40 orders,1,7`, as the tool writes a plan",
+    ),
+    form(
+        "reset offsets of all groups all topics to current",
+        "does such a thing for every group without members",
     ),
     form("describe quorum", "tells how far each controller and broker is in the metadata log"),
 ];

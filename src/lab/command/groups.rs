@@ -8,7 +8,7 @@ use super::print::duration;
 use super::tokens::quote;
 use super::words::{Words, check_filled, duration_us, one_of};
 use crate::client::admin::{
-    GROUP_STATES, GROUP_TYPES, Goal, GroupOperation, ListFilter, Reset, Scope, Target,
+    GROUP_STATES, GROUP_TYPES, Goal, GroupOperation, ListFilter, OfEach, Reset, Scope, Target,
 };
 use crate::kafka::types::{GroupId, Topic, TopicPartition};
 use crate::lab::words::suggestion;
@@ -49,6 +49,21 @@ pub(super) fn group(words: &mut Words) -> Result<GroupId, CommandError> {
     Ok(GroupId::new(&name.text))
 }
 
+/// `group billing`, or with `None` `all groups`.
+pub(super) fn group_or_all(words: &mut Words) -> Result<Option<GroupId>, CommandError> {
+    if one_of(words, &["group", "all"])? == "group" {
+        return Ok(Some(group(words)?));
+    }
+    words.expect("groups")?;
+    Ok(None)
+}
+
+/// `groups`, after `all`.
+pub(super) fn of_each(words: &mut Words, each: OfEach) -> Result<Command, CommandError> {
+    words.expect("groups")?;
+    Ok(Command::Groups(GroupOperation::OfEach(each)))
+}
+
 /// `offsets of group billing topic orders`, after `delete`.
 pub(super) fn delete_offsets(words: &mut Words) -> Result<Command, CommandError> {
     words.expect("of")?;
@@ -61,13 +76,16 @@ pub(super) fn delete_offsets(words: &mut Words) -> Result<Command, CommandError>
 pub(super) fn reset(words: &mut Words, executes: bool) -> Result<Command, CommandError> {
     words.expect("offsets")?;
     words.expect("of")?;
-    words.expect("group")?;
-    let group = group(words)?;
+    let group = group_or_all(words)?;
     let goal = match words.accept("to") {
         Some(_) => Goal::Each(each(words)?),
+        None if words.accept("from").is_some() => Goal::Each(from_csv(words)?),
         None => Goal::All(scope(words)?, target(words)?),
     };
-    Ok(Command::Groups(GroupOperation::Reset(Reset { group, goal, executes })))
+    Ok(Command::Groups(match group {
+        Some(group) => GroupOperation::Reset(Reset { group, goal, executes }),
+        None => GroupOperation::OfEach(OfEach::Reset { goal, executes }),
+    }))
 }
 
 fn scope(words: &mut Words) -> Result<Scope, CommandError> {
@@ -124,6 +142,29 @@ fn target(words: &mut Words) -> Result<Target, CommandError> {
     })
 }
 
+/// `csv orders,0,40 orders,1,7`: a plan's lines as the tool writes and reads them (`CsvUtils`), with blanks between them.
+fn from_csv(words: &mut Words) -> Result<BTreeMap<TopicPartition, i64>, CommandError> {
+    const WHAT: &str = "a line of a plan, such as orders,0,40";
+    words.expect("csv")?;
+    let mut offsets = BTreeMap::new();
+    while offsets.is_empty() || words.peek().is_some() {
+        let token = words.plain(WHAT)?;
+        let wrong = |reason: String| CommandError::new(token.column, reason);
+        let (tp, offset) =
+            csv_line(&token.text).ok_or_else(|| wrong(format!("expected {WHAT}, not {:?}", token.text)))?;
+        if let Some(earlier) = offsets.insert(tp.clone(), offset) {
+            return Err(wrong(format!("{tp} has the offset {earlier} already")));
+        }
+    }
+    Ok(offsets)
+}
+
+fn csv_line(line: &str) -> Option<(TopicPartition, i64)> {
+    let [topic, number, offset] = line.split(',').collect::<Vec<_>>()[..] else { return None };
+    let number = number.parse::<i32>().ok().filter(|number| *number >= 0 && !topic.is_empty())?;
+    Some((TopicPartition::new(&Topic::new(topic), number), offset.parse().ok()?))
+}
+
 /// `orders-0=40 orders-1=7`
 fn each(words: &mut Words) -> Result<BTreeMap<TopicPartition, i64>, CommandError> {
     const WHAT: &str = "a partition with an offset, such as orders-0=40";
@@ -157,10 +198,19 @@ pub(super) fn print(operation: &GroupOperation) -> String {
             format!("delete offsets of group {} {}", name(group), print_scope(scope))
         }
         GroupOperation::Reset(Reset { group, goal, executes }) => {
-            let verb = if *executes { "reset" } else { "plan" };
-            format!("{verb} offsets of group {} {}", name(group), print_goal(goal))
+            format!("{} offsets of group {} {}", reset_verb(*executes), name(group), print_goal(goal))
+        }
+        GroupOperation::OfEach(OfEach::Describe) => "describe all groups".to_owned(),
+        GroupOperation::OfEach(OfEach::DescribeOffsets) => "describe offsets of all groups".to_owned(),
+        GroupOperation::OfEach(OfEach::Delete) => "delete all groups".to_owned(),
+        GroupOperation::OfEach(OfEach::Reset { goal, executes }) => {
+            format!("{} offsets of all groups {}", reset_verb(*executes), print_goal(goal))
         }
     }
+}
+
+fn reset_verb(executes: bool) -> &'static str {
+    if executes { "reset" } else { "plan" }
 }
 
 fn print_scope(scope: &Scope) -> String {
@@ -244,7 +294,24 @@ mod tests {
         let offsets = [(0, 40), (1, 7)].map(|(n, offset)| (TopicPartition::new(&"orders".into(), n), offset));
         let (group, goal) = (billing(), Goal::Each(offsets.into()));
         let plan = GroupOperation::Reset(Reset { group, goal, executes: false });
-        check("plan offsets of group billing to orders-0=40 orders-1=7", plan);
+        check("plan offsets of group billing to orders-0=40 orders-1=7", plan.clone());
+        let csv = "plan offsets of group billing from csv orders,0,40 orders,1,7";
+        assert_eq!(parse(csv), Ok(Written::Whole(Command::Groups(plan))));
+    }
+
+    #[test]
+    fn what_is_asked_of_one_group_can_be_asked_of_all() {
+        check("describe all groups", GroupOperation::OfEach(OfEach::Describe));
+        check("describe offsets of all groups", GroupOperation::OfEach(OfEach::DescribeOffsets));
+        check("delete all groups", GroupOperation::OfEach(OfEach::Delete));
+        let goal = Goal::All(Scope::AllTopics, Target::Earliest);
+        let each = OfEach::Reset { goal, executes: true };
+        check("reset offsets of all groups all topics to earliest", GroupOperation::OfEach(each));
+        check_refused("describe all", "column 13: expected groups");
+        check_refused(
+            "describe offsets of every group",
+            "column 21: expected one of group, all, not \"every\"",
+        );
     }
 
     #[test]
@@ -285,6 +352,16 @@ mod tests {
         );
         let each = "expected a partition with an offset, such as orders-0=40";
         check_refused("plan offsets of group billing to", &format!("column 33: {each}"));
+        let line = "expected a line of a plan, such as orders,0,40";
+        check_refused("plan offsets of group billing from csv", &format!("column 39: {line}"));
+        check_refused(
+            "plan offsets of group billing from csv orders,0,40 orders,1",
+            &format!("column 52: {line}, not \"orders,1\""),
+        );
+        check_refused(
+            "plan offsets of group billing from csv orders,0,40 orders,0,41",
+            "column 52: orders-0 has the offset 40 already",
+        );
         check_refused("plan offsets of group billing to orders=40", &format!("column 34: {each}"));
         check_refused("plan offsets of group billing to orders-0=forty", &format!("column 34: {each}"));
         check_refused("plan offsets of group billing to earliest", &format!("column 34: {each}"));

@@ -8,7 +8,7 @@ use super::groups;
 use super::share;
 use super::tokens::tokens;
 use super::words::{Words, check_filled, duration_us, one_of};
-use crate::client::admin::GroupOperation;
+use crate::client::admin::{GroupOperation, OfEach};
 use crate::client::consumer::{Choice, Line};
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
@@ -65,9 +65,10 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
         }
         "crash" => Command::Crash(client(&mut words)?).into(),
         "create" => create_topic(&mut words)?.into(),
-        "delete" => match one_of(&mut words, &["topic", "records", "group", "offsets"])? {
+        "delete" => match one_of(&mut words, &["topic", "records", "group", "all", "offsets"])? {
             "topic" => Command::DeleteTopic(topic(&mut words)?).into(),
             "group" => Command::Groups(GroupOperation::Delete(groups::group(&mut words)?)).into(),
+            "all" => groups::of_each(&mut words, OfEach::Delete)?.into(),
             "offsets" => groups::delete_offsets(&mut words)?.into(),
             _ => delete_records(&mut words)?.into(),
         },
@@ -217,21 +218,25 @@ pub(super) fn partition(words: &mut Words) -> Result<TopicPartition, CommandErro
 }
 
 fn describe(words: &mut Words) -> Result<Command, CommandError> {
-    Ok(match one_of(words, &["topic", "broker", "cluster", "group", "quorum", "configs", "offsets"])? {
-        "quorum" => Command::DescribeQuorum,
-        "group" => Command::Groups(GroupOperation::Describe(groups::group(words)?)),
-        "offsets" => {
-            words.expect("of")?;
-            words.expect("group")?;
-            Command::Groups(GroupOperation::DescribeOffsets(groups::group(words)?))
-        }
-        "configs" => {
-            words.expect("of")?;
-            words.expect("group")?;
-            Command::Describe(Resource::Group(groups::group(words)?))
-        }
-        what => Command::Describe(owner(what, words)?.into()),
-    })
+    Ok(
+        match one_of(words, &["topic", "broker", "cluster", "group", "all", "quorum", "configs", "offsets"])?
+        {
+            "quorum" => Command::DescribeQuorum,
+            "group" => Command::Groups(GroupOperation::Describe(groups::group(words)?)),
+            "all" => groups::of_each(words, OfEach::Describe)?,
+            "offsets" => {
+                words.expect("of")?;
+                let each = GroupOperation::OfEach(OfEach::DescribeOffsets);
+                Command::Groups(groups::group_or_all(words)?.map_or(each, GroupOperation::DescribeOffsets))
+            }
+            "configs" => {
+                words.expect("of")?;
+                words.expect("group")?;
+                Command::Describe(Resource::Group(groups::group(words)?))
+            }
+            what => Command::Describe(owner(what, words)?.into()),
+        },
+    )
 }
 
 /// `slow broker 2 to broker 3 by 200ms`

@@ -242,7 +242,10 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
         "set broker min.insync.replicas=2",
         "column 12: expected a broker id; quote a name that has an =",
     );
-    check_refused("describe", "column 9: expected topic, broker, cluster, group, quorum, configs, offsets");
+    check_refused(
+        "describe",
+        "column 9: expected topic, broker, cluster, group, all, quorum, configs, offsets",
+    );
     check_refused("describe group", "column 15: expected the name of a group");
     check_refused("describe configs of billing", "column 21: expected group");
 }

@@ -40,6 +40,27 @@ pub enum GroupOperation {
         scope: Scope,
     },
     Reset(Reset),
+    /// The same of every group there is (`--all-groups`), one after the other.
+    OfEach(OfEach),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OfEach {
+    Describe,
+    DescribeOffsets,
+    Delete,
+    Reset { goal: Goal, executes: bool },
+}
+
+impl OfEach {
+    fn of(&self, group: GroupId) -> GroupOperation {
+        match self.clone() {
+            OfEach::Describe => GroupOperation::Describe(group),
+            OfEach::DescribeOffsets => GroupOperation::DescribeOffsets(group),
+            OfEach::Delete => GroupOperation::Delete(group),
+            OfEach::Reset { goal, executes } => GroupOperation::Reset(Reset { group, goal, executes }),
+        }
+    }
 }
 
 /// What a group committed offsets for.
@@ -100,6 +121,8 @@ pub(super) enum Next {
     /// Newer metadata, or metadata of more topics.
     Metadata,
     Done(Option<Box<Event>>),
+    /// These are to be done instead, each for itself: what is refused for one group is done for the next.
+    Instead(Vec<GroupOperation>),
     Refused(ErrorCode, String),
 }
 
@@ -189,7 +212,10 @@ impl Errand {
     /// The topics whose metadata it needs, as far as that is known.
     pub(super) fn topics(&self) -> BTreeSet<Topic> {
         let scope = match &self.operation {
-            GroupOperation::List(_) | GroupOperation::Describe(_) | GroupOperation::Delete(_) => {
+            GroupOperation::List(_)
+            | GroupOperation::Describe(_)
+            | GroupOperation::Delete(_)
+            | GroupOperation::OfEach(_) => {
                 return BTreeSet::new();
             }
             GroupOperation::Reset(Reset { goal: Goal::Each(offsets), .. }) => {
@@ -233,6 +259,7 @@ impl Errand {
             }
             GroupOperation::Delete(_) | GroupOperation::DeleteOffsets { .. } => Ok(Next::Done(None)),
             GroupOperation::Reset(reset) => self.next_reset(&reset, metadata),
+            GroupOperation::OfEach(each) => self.next_of_each(&each, metadata),
         };
         next.unwrap_or_else(|next| next)
     }
@@ -243,17 +270,27 @@ impl Errand {
     }
 
     fn next_list(&mut self, filter: &ListFilter, metadata: &Metadata) -> Result<Next, Next> {
-        match metadata.nodes().find(|node| !self.listed.contains_key(node)) {
-            Some(node) => {
-                self.asked = Some(Asked::List(node));
-                Ok(self.ask(To::Broker(node), request::list(filter)))
-            }
-            None => {
-                let mut groups: Vec<ListedGroup> = self.listed.values().flatten().cloned().collect();
-                groups.sort();
-                Ok(Next::Done(Some(Box::new(Event::GroupsTold { told: GroupsTold::List(groups) }))))
-            }
+        let groups = self.listed(filter, metadata)?;
+        Ok(Next::Done(Some(Box::new(Event::GroupsTold { told: GroupsTold::List(groups) }))))
+    }
+
+    fn next_of_each(&mut self, each: &OfEach, metadata: &Metadata) -> Result<Next, Next> {
+        let groups = self.listed(&ListFilter::default(), metadata)?;
+        match groups.is_empty() {
+            true => Ok(Next::Done(Some(Box::new(Event::GroupsTold { told: GroupsTold::List(groups) })))),
+            false => Ok(Next::Instead(groups.into_iter().map(|listed| each.of(listed.group)).collect())),
         }
+    }
+
+    /// The groups of all brokers, by name.
+    fn listed(&mut self, filter: &ListFilter, metadata: &Metadata) -> Result<Vec<ListedGroup>, Next> {
+        if let Some(node) = metadata.nodes().find(|node| !self.listed.contains_key(node)) {
+            self.asked = Some(Asked::List(node));
+            return Err(self.ask(To::Broker(node), request::list(filter)));
+        }
+        let mut groups: Vec<ListedGroup> = self.listed.values().flatten().cloned().collect();
+        groups.sort();
+        Ok(groups)
     }
 
     fn next_describe(&mut self, group: GroupId) -> Result<Next, Next> {
