@@ -114,7 +114,7 @@ impl Consumer {
         match (call, response) {
             (Call::Metadata, Response::Metadata(answer)) => {
                 self.metadata.on_response(now, answer);
-                self.fail_for_an_invalid_topic(now, fx);
+                self.fail_for_an_invalid_topic();
                 self.plan_if_metadata_is_there(now, fx);
             }
             (Call::FindCoordinator, Response::FindCoordinator(answer)) => {
@@ -152,11 +152,11 @@ impl Consumer {
     }
 
     /// A name that no topic can have makes poll() throw.
-    pub(super) fn fail_for_an_invalid_topic(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+    pub(super) fn fail_for_an_invalid_topic(&mut self) {
         let topics = self.subscription.choice().map(Choice::topics).unwrap_or_default();
         let errors = topics.iter().filter_map(|topic| self.metadata.topic(topic)).map(|t| t.error);
         if let Some(error) = errors.into_iter().find(|error| *error == ErrorCode::InvalidTopicException) {
-            self.fail(now, error, fx);
+            self.fail(error);
         }
     }
 }

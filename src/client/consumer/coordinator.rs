@@ -83,7 +83,7 @@ impl Consumer {
             }
             Err(error) => {
                 self.coordinator_not_found(now, fx);
-                self.fail(now, error, fx);
+                self.fail(error);
             }
         }
     }

@@ -1,16 +1,18 @@
 //! One partition's part of a fetch answer, and how poll() takes records from it (Kafka's `CompletedFetch`).
 //!
-//! **Invariant:** records leave in offset order, and none below the offset that was asked for (R-CONS-4).
+//! **Invariant:** records leave in offset order, and none below the offset that was asked for (R-CONS-4); a reader of
+//! committed data gets none of an aborted transaction (R-CONS-30).
 
 use std::rc::Rc;
 
 use bytes::Bytes;
 use kafka_protocol::messages::fetch_response::PartitionData;
 
+use super::config::IsolationLevel;
 use super::owned::Position;
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::record::{Batch, split_batches};
-use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, TopicPartition};
+use crate::kafka::record::{AbortedProducers, Batch, split_batches};
+use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, ProducerId, TopicPartition};
 
 /// What a fetch brought of one partition, as far as poll() has not taken it.
 #[derive(Clone, Debug)]
@@ -20,7 +22,7 @@ pub(super) struct Fetched {
     pub error: ErrorCode,
     pub high_watermark: Offset,
     pub log_start_offset: Offset,
-    pub has_bytes: bool,
+    pub last_stable_offset: Offset,
     /// The replica that is to be read from instead.
     pub preferred: Option<BrokerId>,
     contents: Rc<Contents>,
@@ -33,6 +35,8 @@ pub(super) struct Fetched {
 #[derive(Debug, PartialEq, Eq)]
 struct Contents {
     records: Vec<Position>,
+    /// The batches of aborted transactions: from where and to where.
+    aborted: Vec<(Offset, Offset)>,
     /// Behind the last batch: control batches and gaps count too.
     end: Option<Position>,
     /// What makes the bytes behind the records unreadable.
@@ -43,12 +47,14 @@ struct Contents {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Taken {
     pub offsets: Vec<Offset>,
+    /// What of aborted transactions it passes over, by the batches' ends.
+    pub aborted: Vec<(Offset, Offset)>,
     /// The position after it.
     pub next: Position,
 }
 
 impl Fetched {
-    pub fn new(tp: TopicPartition, offset: Offset, answer: &PartitionData, check_crcs: bool) -> Fetched {
+    pub fn new(tp: TopicPartition, offset: Offset, answer: &PartitionData, reading: Reading) -> Fetched {
         let bytes = answer.records.clone().unwrap_or_default();
         Fetched {
             tp,
@@ -56,9 +62,9 @@ impl Fetched {
             error: ErrorCode::from_code(answer.error_code),
             high_watermark: Offset(answer.high_watermark),
             log_start_offset: Offset(answer.log_start_offset),
-            has_bytes: !bytes.is_empty(),
+            last_stable_offset: Offset(answer.last_stable_offset),
             preferred: Some(BrokerId(answer.preferred_read_replica.0)).filter(|replica| replica.is_some()),
-            contents: Rc::new(read(bytes, offset, check_crcs)),
+            contents: Rc::new(reading.read(bytes, answer, offset)),
             taken: 0,
             next: Position { offset, epoch: LeaderEpoch::NONE },
         }
@@ -69,6 +75,11 @@ impl Fetched {
         self.contents.records.len() as i64 - i64::from(self.taken)
     }
 
+    /// Whether poll() has returned any of it.
+    pub fn is_read(&self) -> bool {
+        self.taken > 0
+    }
+
     pub fn next_offset(&self) -> Offset {
         self.next.offset
     }
@@ -76,6 +87,7 @@ impl Fetched {
     /// Takes up to `max` records. Like Kafka's, it notices the end only when it looks for one more record, so an answer
     /// of exactly `max` records stays in the buffer until the next poll().
     pub fn take(&mut self, max: i64) -> (Taken, bool) {
+        let from = self.next.offset;
         let start = self.taken as usize;
         let count = self.remaining().min(max);
         let records = &self.contents.records[start..start + count as usize];
@@ -91,7 +103,12 @@ impl Fetched {
         {
             self.next = end;
         }
-        (Taken { offsets, next: self.next }, drained)
+        (Taken { offsets, aborted: self.aborted_in(from, self.next.offset), next: self.next }, drained)
+    }
+
+    fn aborted_in(&self, from: Offset, to: Offset) -> Vec<(Offset, Offset)> {
+        let batches = self.contents.aborted.iter().map(|(first, end)| ((*first).max(from), *end));
+        batches.filter(|(first, end)| first < end && *end <= to).collect()
     }
 
     /// Why nothing more can be read from here, once the records before it are taken.
@@ -100,31 +117,57 @@ impl Fetched {
     }
 }
 
-/// Reads the batches of an answer; ends before the first that is damaged.
-fn read(bytes: Bytes, from: Offset, check_crcs: bool) -> Contents {
-    let mut contents = Contents { records: Vec::new(), end: None, corrupt: None };
-    for batch in split_batches(bytes) {
-        let read = batch.and_then(|batch| {
-            if check_crcs {
-                batch.check_crc()?;
-            }
-            let offsets = if batch.is_control() { Vec::new() } else { offsets_of(&batch)? };
-            Ok((batch, offsets))
-        });
-        match read {
-            Ok((batch, offsets)) => {
-                let epoch = batch.leader_epoch();
-                let wanted = offsets.into_iter().filter(|offset| *offset >= from);
-                contents.records.extend(wanted.map(|offset| Position { offset, epoch }));
-                contents.end = Some(Position { offset: batch.next_offset().max(from), epoch });
-            }
-            Err(error) => {
-                contents.corrupt = Some(error.code());
-                break;
+/// How the bytes of an answer are read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub check_crcs: bool,
+    pub isolation: IsolationLevel,
+}
+
+impl Reading {
+    /// The batches of an answer, up to the first that is damaged.
+    fn read(self, bytes: Bytes, answer: &PartitionData, from: Offset) -> Contents {
+        let mut aborted = self.aborted(answer);
+        let mut contents = Contents { records: Vec::new(), aborted: Vec::new(), end: None, corrupt: None };
+        for batch in split_batches(bytes) {
+            let read = batch.and_then(|batch| {
+                if self.check_crcs {
+                    batch.check_crc()?;
+                }
+                let is_aborted = aborted.contains(&batch)?;
+                let hidden = is_aborted || batch.is_control();
+                let offsets = if hidden { Vec::new() } else { offsets_of(&batch)? };
+                Ok((batch, is_aborted, offsets))
+            });
+            match read {
+                Ok((batch, is_aborted, offsets)) => {
+                    let epoch = batch.leader_epoch();
+                    if is_aborted {
+                        contents.aborted.push((batch.base_offset(), batch.next_offset()));
+                    }
+                    let wanted = offsets.into_iter().filter(|offset| *offset >= from);
+                    contents.records.extend(wanted.map(|offset| Position { offset, epoch }));
+                    contents.end = Some(Position { offset: batch.next_offset().max(from), epoch });
+                }
+                Err(error) => {
+                    contents.corrupt = Some(error.code());
+                    break;
+                }
             }
         }
+        contents
     }
-    contents
+
+    /// Whose records are passed over; who reads what is not committed passes over nothing.
+    fn aborted(self, answer: &PartitionData) -> AbortedProducers {
+        let listed = match self.isolation {
+            IsolationLevel::ReadCommitted => answer.aborted_transactions.as_deref().unwrap_or_default(),
+            IsolationLevel::ReadUncommitted => &[],
+        };
+        AbortedProducers::new(
+            listed.iter().map(|each| (ProducerId(each.producer_id.0), Offset(each.first_offset))),
+        )
+    }
 }
 
 fn offsets_of(batch: &Batch) -> Result<Vec<Offset>, crate::kafka::record::BatchError> {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use kafka_protocol::messages::fetch_response::{FetchResponse, PartitionData};
 use kafka_protocol::protocol::StrBytes;
 
-use super::fetched::{Fetched, Taken};
+use super::fetched::{Fetched, Reading, Taken};
 use super::owned::{Owned, Position};
 use super::requests::Call;
 use super::{Consumer, ConsumerTimer};
@@ -107,6 +107,7 @@ impl Consumer {
             .with_max_wait_ms(self.config.fetch_max_wait_ms)
             .with_min_bytes(self.config.fetch_min_bytes)
             .with_max_bytes(self.config.fetch_max_bytes)
+            .with_isolation_level(self.config.isolation.id())
             .with_rack_id(StrBytes::from_string(self.config.client_rack.to_string()));
         let timeout_ms = self.config.common.request_timeout_ms;
         self.requests.send(now, metadata::main_peer(broker), request, call, timeout_ms, fx);
@@ -224,7 +225,8 @@ impl Consumer {
         };
         for Answered { tp, wanted, data } in answered {
             self.take_leader_hint(&tp, data, endpoints());
-            let fetched = Fetched::new(tp, wanted.fetch_offset, data, self.config.check_crcs);
+            let reading = Reading { check_crcs: self.config.check_crcs, isolation: self.config.isolation };
+            let fetched = Fetched::new(tp, wanted.fetch_offset, data, reading);
             self.fetcher.buffer.push_back(fetched);
         }
     }
@@ -301,22 +303,18 @@ impl Consumer {
             let position = self.subscription.position(&tp);
             let current = position.is_some_and(|position| position.offset == fetched.next_offset());
             if !current || !self.subscription.is_fetchable(&tp) {
-                self.fetcher.buffer.pop_front();
+                self.drain_foremost();
                 continue;
             }
             let from = fetched.next_offset();
             let (taken, drained) = fetched.take(left);
-            let has_bytes = fetched.has_bytes;
             if drained && fetched.corrupt().is_none() {
-                self.fetcher.buffer.pop_front();
-                if has_bytes {
-                    self.subscription.move_to_end(&tp);
-                }
+                self.drain_foremost();
             }
             if taken.next.offset > from {
                 collected.moved = true;
                 self.subscription.set_position(&tp, taken.next);
-                self.polled_event(&tp, from, &taken, fx);
+                self.tell_taken(&tp, from, &taken, fx);
             }
             left -= taken.offsets.len() as i64;
             let returned = |offset| Returned { tp: tp.clone(), offset, delivery_count: None };
@@ -341,6 +339,15 @@ impl Consumer {
             error if asks_for_metadata(error) => None,
             ErrorCode::UnknownLeaderEpoch | ErrorCode::UnknownServerError => None,
             error => Some(error),
+        }
+    }
+
+    /// The foremost answer is done with; its partition goes to the end if records of it were returned.
+    fn drain_foremost(&mut self) {
+        if let Some(fetched) = self.fetcher.buffer.pop_front()
+            && fetched.is_read()
+        {
+            self.subscription.move_to_end(&fetched.tp);
         }
     }
 
@@ -384,16 +391,22 @@ impl Consumer {
             if current && fetched.log_start_offset >= Offset::ZERO {
                 owned.log_start_offset = Some(fetched.log_start_offset);
             }
+            if current && fetched.last_stable_offset >= Offset::ZERO {
+                owned.last_stable_offset = Some(fetched.last_stable_offset);
+            }
         });
     }
 
-    fn polled_event(
-        &self,
-        tp: &TopicPartition,
-        from: Offset,
-        taken: &Taken,
-        fx: &mut Effects<ConsumerTimer>,
-    ) {
+    fn tell_taken(&self, tp: &TopicPartition, from: Offset, taken: &Taken, fx: &mut Effects<ConsumerTimer>) {
+        if let (Some((first, _)), Some((_, end))) = (taken.aborted.first(), taken.aborted.last()) {
+            fx.event(Event::AbortedPassedOver {
+                client: self.spec.name.clone(),
+                tp: tp.clone(),
+                from: *first,
+                to: *end,
+                records: taken.aborted.iter().map(|(first, end)| *end - *first).sum(),
+            });
+        }
         if !taken.offsets.is_empty() {
             fx.event(Event::Polled {
                 client: self.spec.name.clone(),

@@ -19,6 +19,7 @@ impl Consumer {
     /// The background thread's turn.
     pub(super) fn run_background_thread(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
         self.run_member(now, fx);
+        self.fetch_what_was_located(now, fx);
         if !self.membership.sends_heartbeats() || self.membership.coordinator().is_none() {
             return;
         }

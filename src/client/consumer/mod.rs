@@ -64,7 +64,7 @@ use crate::kafka::network_client::{NetworkClient, NetworkTimer};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
-use crate::kafka::types::BrokerId;
+use crate::kafka::types::{BrokerId, TopicPartition};
 use offsets::CommittedLookup;
 use requests::Call;
 
@@ -92,6 +92,16 @@ enum Progress {
     Waiting,
     /// Not done, and poll() does nothing else until its timeout.
     Blocked,
+    /// Committed offsets are asked for: poll() returns what was fetched, and fetches nothing new (R-CONS-35).
+    Locating,
+}
+
+/// What a call of the consumer throws.
+#[derive(Clone, Debug)]
+enum Exception {
+    Error(ErrorCode),
+    /// NoOffsetForPartitionException (R-CONS-11).
+    NoOffset(Vec<TopicPartition>),
 }
 
 #[derive(Clone, Debug)]
@@ -110,8 +120,10 @@ pub struct Consumer {
     fetcher: Fetcher,
     /// The metadata with which positions were last compared.
     validated_version: u32,
-    /// What the next poll() throws as a log was cut.
-    validation_error: Option<ErrorCode>,
+    /// With the newer protocol: fetches wait until committed offsets are known (R-CONS-35).
+    is_locating: bool,
+    /// What the next poll() throws, or the call that the application is in.
+    to_throw: Option<Exception>,
     /// close() is called instead of the next poll().
     close_requested: Option<CloseOptions>,
     /// What else is to be called before the next poll().
@@ -156,7 +168,8 @@ impl Consumer {
             committed_lookup: CommittedLookup::new(),
             fetcher: Fetcher::default(),
             validated_version: 0,
-            validation_error: None,
+            is_locating: false,
+            to_throw: None,
             close_requested: None,
             asks: VecDeque::new(),
             matched_version: None,
@@ -197,6 +210,12 @@ impl Consumer {
 
     /// Goes on with the current line; true if the thread is in another line or phase now.
     fn run_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) -> bool {
+        if matches!(self.program.activity, Activity::Polling { .. } | Activity::Committing { .. })
+            && let Some(exception) = self.to_throw.take()
+        {
+            self.throw(now, exception, fx);
+            return true;
+        }
         match self.program.activity {
             Activity::Stopped | Activity::Idle => false,
             Activity::Polling { until, .. } => match self.poll(now, until, fx) {
@@ -206,7 +225,7 @@ impl Consumer {
                     self.program.take_batch(records);
                     self.finish_line(now, fx)
                 }
-                None => !self.is_polling(),
+                None => self.to_throw.is_some(),
             },
             Activity::Processing { .. } => {
                 while let Some(done) = self.program.finish_record(now) {
@@ -273,17 +292,20 @@ impl Consumer {
             if progress == Progress::Ready {
                 progress = self.update_positions(now, fx);
             }
-            if !self.is_polling() || (progress == Progress::Blocked && !expired) {
+            if self.to_throw.is_some() || (progress == Progress::Blocked && !expired) {
                 return None;
             }
             let collected = match self.collect(now, fx) {
                 Ok(collected) => collected,
                 Err(error) => {
-                    self.fail(now, error, fx);
+                    self.fail(error);
                     return None;
                 }
             };
-            self.send_fetches(now, fx);
+            self.is_locating = progress == Progress::Locating;
+            if collected.moved || !self.is_locating {
+                self.send_fetches(now, fx);
+            }
             if collected.moved {
                 return Some(collected.records);
             }
@@ -297,11 +319,24 @@ impl Consumer {
         matches!(self.program.activity, Activity::Polling { .. })
     }
 
-    /// An exception that the application does not handle: it closes the consumer on its way out, as with try-finally.
-    fn fail(&mut self, now: Time, error: ErrorCode, fx: &mut Effects<ConsumerTimer>) {
+    fn fail(&mut self, error: ErrorCode) {
+        self.will_throw(Exception::Error(error));
+    }
+
+    /// Nothing is thrown into the application's own work: it hears of it in its next poll(), unless it is in a call now.
+    fn will_throw(&mut self, exception: Exception) {
         if !matches!(self.program.activity, Activity::Stopped | Activity::Closing { .. }) {
-            fx.event(Event::ClientFailed { client: self.spec.name.clone(), error });
-            self.begin_close(now, CloseOptions::default());
+            self.to_throw.get_or_insert(exception);
         }
+    }
+
+    /// The application does not handle exceptions: it closes the consumer on its way out, as with try-finally.
+    fn throw(&mut self, now: Time, exception: Exception, fx: &mut Effects<ConsumerTimer>) {
+        let client = self.spec.name.clone();
+        fx.event(match exception {
+            Exception::Error(error) => Event::ClientFailed { client, error },
+            Exception::NoOffset(partitions) => Event::NoOffsetForPartitions { client, partitions },
+        });
+        self.begin_close(now, CloseOptions::default());
     }
 }

@@ -12,11 +12,10 @@ use kafka_protocol::messages::{
     OffsetFetchResponse, TopicName,
 };
 
-use super::closing::CloseOptions;
 use super::config::OffsetReset;
 use super::owned::{FetchState, Position};
 use super::requests::Call;
-use super::{Consumer, ConsumerTimer, Progress};
+use super::{Activity, Consumer, ConsumerTimer, Exception, Progress};
 use crate::client::metadata;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::{Event, PositionSource};
@@ -53,27 +52,36 @@ impl CommittedLookup {
     }
 }
 
-const READ_UNCOMMITTED: i8 = 0;
 /// The replica id of requests that are a consumer's.
 pub(super) const CONSUMER: WireBrokerId = WireBrokerId(-1);
 
 impl Consumer {
-    /// Gives each owned partition a position, or asks for one. Committed offsets block poll(), resets do not.
+    /// Gives each owned partition a position, or asks for one. Committed offsets block poll(), the newer consumer's only its
+    /// fetches; resets do neither.
     pub(super) fn update_positions(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) -> Progress {
-        if let Err(error) = self.validate_positions(now, fx) {
-            self.fail(now, error, fx);
-            return Progress::Blocked;
-        }
+        self.validate_positions(now, fx);
         let initializing = self.subscription.initializing();
         if !self.spec.has_group() {
             // Nothing is committed without a group.
-            self.reset_initial(now, &initializing, fx);
+            self.reset_initial(&initializing);
         } else if !initializing.is_empty() {
             self.look_up_committed(now, &initializing, fx);
-            return Progress::Blocked;
+            return if self.config.is_modern { Progress::Locating } else { Progress::Blocked };
         }
         self.send_resets(now, fx);
         Progress::Ready
+    }
+
+    /// The newer consumer's poll() may have returned before the committed offsets were known: the background thread sends
+    /// the fetches that waited for them (R-CONS-35).
+    pub(super) fn fetch_what_was_located(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        let works =
+            matches!(self.program.activity, Activity::Processing { .. } | Activity::Committing { .. });
+        if works && self.is_locating && self.subscription.initializing().is_empty() {
+            self.is_locating = false;
+            self.send_resets(now, fx);
+            self.send_fetches(now, fx);
+        }
     }
 
     fn look_up_committed(
@@ -146,7 +154,7 @@ impl Consumer {
                         without.push(tp);
                     }
                 }
-                self.reset_initial(now, &without, fx);
+                self.reset_initial(&without);
             }
             Some(error @ (ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable)) => {
                 self.offset_fetch_failed(now, attempt);
@@ -159,7 +167,7 @@ impl Consumer {
             Some(error) if error.is_retriable() && error != ErrorCode::UnknownTopicOrPartition => {
                 self.offset_fetch_failed(now, attempt);
             }
-            Some(error) => self.fail(now, error, fx),
+            Some(error) => self.fail(error),
         }
     }
 
@@ -195,13 +203,11 @@ impl Consumer {
     }
 
     /// Without committed offsets the reset strategy decides, or poll() throws (R-CONS-11).
-    fn reset_initial(&mut self, now: Time, partitions: &[TopicPartition], fx: &mut Effects<ConsumerTimer>) {
+    fn reset_initial(&mut self, partitions: &[TopicPartition]) {
         if let Some(strategy) = self.config.auto_offset_reset {
             partitions.iter().for_each(|tp| self.subscription.reset(tp, strategy));
         } else if !partitions.is_empty() {
-            let (client, partitions) = (self.spec.name.clone(), partitions.to_vec());
-            fx.event(Event::NoOffsetForPartitions { client, partitions });
-            self.begin_close(now, CloseOptions::default());
+            self.will_throw(Exception::NoOffset(partitions.to_vec()));
         }
     }
 
@@ -247,7 +253,7 @@ impl Consumer {
             };
             let request = ListOffsetsRequest::default()
                 .with_replica_id(CONSUMER)
-                .with_isolation_level(READ_UNCOMMITTED)
+                .with_isolation_level(self.config.isolation.id())
                 .with_topics(topics.into_iter().map(topic).collect())
                 .with_timeout_ms(i32::try_from(timeout_ms).unwrap_or(i32::MAX));
             for (tp, _, _) in &resets {

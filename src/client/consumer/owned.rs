@@ -1,6 +1,6 @@
 //! What a consumer knows of one partition that it owns, its position above all (`SubscriptionState.TopicPartitionState`).
 
-use super::config::OffsetReset;
+use super::config::{IsolationLevel, OffsetReset};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, LeaderEpoch, Offset};
 
@@ -49,8 +49,9 @@ pub struct Owned {
     pub unsubscribed: bool,
     /// As this consumer last read or confirmed it.
     pub committed: Option<Offset>,
-    /// As the last fetch answer said.
+    /// As the last fetch answer said, like the next two.
     pub high_watermark: Option<Offset>,
+    pub last_stable_offset: Option<Offset>,
     pub log_start_offset: Option<Offset>,
     /// Its place in the order of fetches.
     pub(super) place: u64,
@@ -67,6 +68,7 @@ impl Owned {
         unsubscribed: false,
         committed: None,
         high_watermark: None,
+        last_stable_offset: None,
         log_start_offset: None,
         place: 0,
     };
@@ -116,9 +118,17 @@ impl Owned {
         };
     }
 
-    /// High watermark less position, as the client's `records-lag` (R-OBS-9).
-    pub fn lag(&self) -> Option<i64> {
-        Some((self.high_watermark? - self.position()?.offset).max(0))
+    /// How far it can be read (`partitionEndOffset`): a reader of committed data comes to the last stable offset (R-CONS-31).
+    pub fn end(&self, isolation: IsolationLevel) -> Option<Offset> {
+        match isolation {
+            IsolationLevel::ReadUncommitted => self.high_watermark,
+            IsolationLevel::ReadCommitted => self.last_stable_offset,
+        }
+    }
+
+    /// The end less the position, as the client's `records-lag` (R-OBS-9).
+    pub fn lag(&self, isolation: IsolationLevel) -> Option<i64> {
+        Some((self.end(isolation)? - self.position()?.offset).max(0))
     }
 }
 

@@ -107,7 +107,7 @@ impl Consumer {
         };
         // An assignor that throws makes poll() throw.
         let Ok(mut plan) = assignor.assign(&members, &self.topic_shapes()) else {
-            return self.fail(now, ErrorCode::UnknownServerError, fx);
+            return self.fail(ErrorCode::UnknownServerError);
         };
         if plant::is(Plant::DoubleOwner)
             && let Some(given) = plan.values().flatten().next().cloned()

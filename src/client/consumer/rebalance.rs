@@ -41,7 +41,7 @@ impl Consumer {
             return self.poll_member(now, fx);
         }
         if let Some(error) = self.membership.fatal {
-            self.fail(now, error, fx);
+            self.fail(error);
             return Progress::Blocked;
         }
         if !self.subscription.is_in_group() {
@@ -211,7 +211,7 @@ impl Consumer {
             error @ (ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator) => {
                 self.join_met_no_coordinator(now, error, fx);
             }
-            error => self.fail(now, error, fx),
+            error => self.fail(error),
         }
     }
 
@@ -250,7 +250,7 @@ impl Consumer {
         let name = answer.protocol_name.as_ref().map_or("", |name| name.as_str());
         let Some(assignor) = self.config.strategy.find(name) else {
             // "Coordinator selected invalid assignment protocol": poll() throws.
-            return self.fail(now, ErrorCode::InconsistentGroupProtocol, fx);
+            return self.fail(ErrorCode::InconsistentGroupProtocol);
         };
         self.membership.state = MemberState::CompletingRebalance;
         let generation = Generation(answer.generation_id);
@@ -322,7 +322,7 @@ impl Consumer {
             error @ (ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator) => {
                 self.join_met_no_coordinator(now, error, fx);
             }
-            error => self.fail(now, error, fx),
+            error => self.fail(error),
         }
     }
 }

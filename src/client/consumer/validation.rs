@@ -26,16 +26,7 @@ use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, Topic, TopicPartition};
 
 impl Consumer {
     /// Asks leaders about the positions that they have not confirmed.
-    ///
-    /// Errors: what poll() is to throw since the last answers.
-    pub(super) fn validate_positions(
-        &mut self,
-        now: Time,
-        fx: &mut Effects<ConsumerTimer>,
-    ) -> Result<(), ErrorCode> {
-        if let Some(error) = self.validation_error.take() {
-            return Err(error);
-        }
+    pub(super) fn validate_positions(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
         if self.validated_version != self.metadata.update_version() {
             self.validated_version = self.metadata.update_version();
             for tp in self.subscription.partitions() {
@@ -57,7 +48,6 @@ impl Consumer {
             let call = Call::OffsetForLeaderEpoch(validations.into());
             self.requests.send(now, metadata::main_peer(leader), request, call, timeout_ms, fx);
         }
-        Ok(())
     }
 
     pub(super) fn on_offsets_for_leader_epoch(
@@ -84,7 +74,7 @@ impl Consumer {
         }
         if truncated {
             // LogTruncationException, an OffsetOutOfRangeException.
-            self.validation_error = Some(ErrorCode::OffsetOutOfRange);
+            self.fail(ErrorCode::OffsetOutOfRange);
         }
     }
 

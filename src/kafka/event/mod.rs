@@ -457,6 +457,14 @@ pub enum Event {
         position: Offset,
         end: Option<Offset>,
     },
+    /// poll() passed over so many records of aborted transactions, all of which lie in `[from, to)` (R-CONS-30).
+    AbortedPassedOver {
+        client: ClientName,
+        tp: TopicPartition,
+        from: Offset,
+        to: Offset,
+        records: i64,
+    },
     /// poll() returned records `[from, to)` of a partition.
     Polled {
         client: ClientName,

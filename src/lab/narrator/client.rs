@@ -181,6 +181,17 @@ fn simple(time: Time, event: &Event) -> Option<Sentence> {
             };
             about(time, Tone::Bad, client, title).detail(detail).rules(&["R-CONS-32"])
         }
+        Event::AbortedPassedOver { client, tp, from, to, records } => {
+            let last = to.0 - 1;
+            let passed = count(*records, "record");
+            let title = format!("{client} passes over {passed} of {tp} between offsets {from} and {last}");
+            about(time, Tone::Info, client, title)
+                .detail(
+                    "They are of an aborted transaction. They stay in the log, and who reads with \
+                     isolation.level=read_uncommitted gets them.",
+                )
+                .rules(&["R-CONS-30"])
+        }
         Event::ReadReplicaChosen { client, tp, replica, rack } => {
             let title = format!("{client} reads {tp} from broker {replica}, in its own rack {rack}");
             about(time, Tone::Info, client, title)

@@ -200,6 +200,7 @@ impl Narrator {
             | Event::NoOffsetForPartitions { .. }
             | Event::PositionOutOfRange { .. }
             | Event::TruncationDetected { .. }
+            | Event::AbortedPassedOver { .. }
             | Event::ReadReplicaChosen { .. }
             | Event::ClientFailed { .. } => self.clients.tell(&self.processes, time, event),
 

@@ -22,7 +22,7 @@ impl Consumer {
         fx: &mut Effects<ConsumerTimer>,
     ) -> Progress {
         if let Some(error) = self.membership.fatal {
-            self.fail(now, error, fx);
+            self.fail(error);
             return Progress::Blocked;
         }
         if !self.subscription.is_in_group() {

@@ -1,6 +1,7 @@
 //! Fetching and returning records (R-CONS-1 to R-CONS-7, R-CONS-13, R-CONS-33, R-REPL-67).
 
 use super::*;
+use crate::client::consumer::config::IsolationLevel;
 
 #[test]
 fn a_poll_returns_what_was_fetched_and_each_record_takes_its_time_r_cons_7() {
@@ -197,5 +198,5 @@ fn lag_is_known_from_fetch_answers_r_obs_9() {
     rig.deliver_data(1, vec![records(0, 0, 5).with_high_watermark(30).with_log_start_offset(0)]);
     let owned = rig.consumer.subscription().owned()[&tp(0)];
     assert_eq!((owned.high_watermark, owned.log_start_offset), (Some(Offset(30)), Some(Offset(0))));
-    assert_eq!(owned.lag(), Some(25));
+    assert_eq!(owned.lag(IsolationLevel::ReadUncommitted), Some(25));
 }

@@ -6,8 +6,10 @@ mod closing;
 mod commits;
 mod cooperative;
 mod fetching;
+mod isolation;
 mod membership;
 mod modern;
+mod modern_poll;
 mod racks;
 mod starting;
 mod static_member;
@@ -364,6 +366,9 @@ fn tell(event: &Event) -> String {
         }
         Event::Polled { tp, from, to, records, .. } => {
             format!("polled {records} of {}: {from}..{to}", tp.partition)
+        }
+        Event::AbortedPassedOver { tp, from, to, records, .. } => {
+            format!("passed over {records} of {}: {from}..{to}", tp.partition)
         }
         Event::Processed { tp, offset, .. } => format!("processed {}@{offset}", tp.partition),
         Event::CommitConfirmed { offsets, automatic, .. } => {

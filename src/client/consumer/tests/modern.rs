@@ -8,11 +8,11 @@ use crate::client::member::Phase;
 
 const MODERN: (&str, &str) = ("group.protocol", "consumer");
 /// Commits before partitions are given up, and at no other time.
-const RARELY: (&str, &str) = ("auto.commit.interval.ms", "600000");
+pub(super) const RARELY: (&str, &str) = ("auto.commit.interval.ms", "600000");
 const BEAT: ApiKey = ApiKey::ConsumerGroupHeartbeat;
 
 /// The coordinator says that the member is in `epoch` and, if anything, that it is to own these.
-fn in_epoch(epoch: i32, partitions: Option<&[i32]>) -> m::ConsumerGroupHeartbeatResponse {
+pub(super) fn in_epoch(epoch: i32, partitions: Option<&[i32]>) -> m::ConsumerGroupHeartbeatResponse {
     let topic = |partitions: &[i32]| {
         TopicPartitions::default().with_topic_id(TOPIC_ID).with_partitions(partitions.to_vec())
     };
@@ -29,22 +29,31 @@ fn refused(error: ErrorCode) -> m::ConsumerGroupHeartbeatResponse {
 
 /// The heartbeat that is not answered.
 #[track_caller]
-fn beat(rig: &Rig) -> m::ConsumerGroupHeartbeatRequest {
+pub(super) fn beat(rig: &Rig) -> m::ConsumerGroupHeartbeatRequest {
     let Request::ConsumerGroupHeartbeat(beat) = &*rig.pending(BEAT).request else { unreachable!() };
     beat.clone()
 }
 
 #[track_caller]
-fn answer(rig: &mut Rig, response: m::ConsumerGroupHeartbeatResponse) {
+pub(super) fn answer(rig: &mut Rig, response: m::ConsumerGroupHeartbeatResponse) {
     let pending = rig.pending(BEAT);
     rig.answer(&pending, response);
     rig.settle();
 }
 
 /// In epoch 2 it owns `partitions` of two and has told so; its next heartbeat is due in five seconds.
-fn member(program: &[&str], config: &[(&str, &str)], partitions: &[i32]) -> Rig {
+pub(super) fn member(program: &[&str], config: &[(&str, &str)], partitions: &[i32]) -> Rig {
+    member_reading_from([1, 1], program, config, partitions)
+}
+
+pub(super) fn member_reading_from(
+    leaders: [i32; 2],
+    program: &[&str],
+    config: &[(&str, &str)],
+    partitions: &[i32],
+) -> Rig {
     let mut rig = Rig::new(program, &[&[MODERN], config].concat());
-    rig.leaders = vec![1, 1];
+    rig.leaders = leaders.to_vec();
     rig.committed.extend([(0, 0), (1, 0)]);
     rig.held.insert(BEAT);
     rig.start();

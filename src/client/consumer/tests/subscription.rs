@@ -1,7 +1,7 @@
 //! The partitions that are owned, their positions, and what finds those that need something.
 
 use super::*;
-use crate::client::consumer::config::OffsetReset;
+use crate::client::consumer::config::{IsolationLevel, OffsetReset};
 
 fn at(offset: i64) -> Position {
     Position { offset: Offset(offset), epoch: LeaderEpoch(3) }
@@ -84,7 +84,8 @@ fn a_partition_that_comes_back_after_revocation_starts_anew_r_cons_8() {
 fn lag_is_high_watermark_less_position_r_obs_9() {
     let mut subscription = owning(1);
     subscription.set_position(&tp(0), at(40));
-    let lag = |subscription: &SubscriptionState| subscription.owned()[&tp(0)].lag();
+    let lag =
+        |subscription: &SubscriptionState| subscription.owned()[&tp(0)].lag(IsolationLevel::ReadUncommitted);
     assert_eq!(lag(&subscription), None);
     subscription.edit(&tp(0), |owned| owned.high_watermark = Some(Offset(61)));
     assert_eq!(lag(&subscription), Some(21));

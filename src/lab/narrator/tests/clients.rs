@@ -195,6 +195,19 @@ fn a_log_that_was_cut_before_a_position_is_told_with_where_the_reader_goes_on() 
 }
 
 #[test]
+fn what_a_reader_of_committed_data_passes_over_is_told_r_cons_30() {
+    let (client, tp) = (name("consumer-b"), tp(0));
+    let passed = Event::AbortedPassedOver { client, tp, from: Offset(3), to: Offset(9), records: 4 };
+    check(
+        &[(1, passed)],
+        expect![[r#"
+            00:00.001  consumer-b passes over 4 records of orders-0 between offsets 3 and 8 (R-CONS-30)
+                Info: They are of an aborted transaction. They stay in the log, and who reads with isolation.level=read_uncommitted gets them.
+        "#]],
+    );
+}
+
+#[test]
 fn a_reader_in_the_rack_of_a_follower_is_told() {
     let event = Event::ReadReplicaChosen {
         client: name("consumer-b"),

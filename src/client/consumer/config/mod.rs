@@ -2,252 +2,39 @@
 //!
 //! **Invariant:** a config that is accepted has its effect; what would have none is refused with the reason.
 
+mod keys;
+mod reset;
+mod strategy;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use kafka_protocol::protocol::StrBytes;
 
-use crate::client::config::{
-    COMMON_KEYS, COMMON_NOT_MODELLED, CommonConfig, ConfigError, Key, Kind, NULL, Values,
-};
-use crate::kafka::config::by_duration_ms;
-use crate::kafka::group::assignor::{ClientAssignor, RebalanceProtocol};
-use crate::kafka::time::Time;
+use crate::client::config::{COMMON_KEYS, COMMON_NOT_MODELLED, CommonConfig, ConfigError, Values};
 use crate::kafka::topic_name;
+pub use keys::{
+    ACKNOWLEDGEMENT_MODE, ACQUIRE_MODE, FETCH_KEYS, INSTANCE_ID, KEYS, NOT_MODELLED, REFUSED_BY_CONSUMER,
+};
+use keys::{
+    CONSUMER, ISOLATION_LEVEL, PROTOCOL, READ_COMMITTED, REFUSED_BY_CLASSIC, REMOTE_ASSIGNOR, STRATEGY,
+};
+pub use reset::OffsetReset;
+pub use strategy::Strategy;
 
-/// The keys that consumers and share consumers have.
-pub const FETCH_KEYS: &[Key] = &[
-    Key {
-        name: "max.poll.interval.ms",
-        default: "300000",
-        kind: Kind::int_from(1),
-        doc: "The longest gap between two polls; also how long a rebalance waits for this member.",
-    },
-    Key {
-        name: "client.rack",
-        default: "",
-        kind: Kind::Text,
-        doc: "Where the client is; with a replica selector on the brokers it reads from a replica there.",
-    },
-    Key {
-        name: "fetch.min.bytes",
-        default: "1",
-        kind: Kind::int_from(0),
-        doc: "The broker answers a fetch when this much is there.",
-    },
-    Key {
-        name: "fetch.max.wait.ms",
-        default: "500",
-        kind: Kind::int_from(0),
-        doc: "The broker answers a fetch after this long even with less than fetch.min.bytes.",
-    },
-    Key {
-        name: "fetch.max.bytes",
-        default: "52428800",
-        kind: Kind::int_from(0),
-        doc: "Most bytes of one fetch answer; the first batch is returned whatever its size.",
-    },
-    Key {
-        name: "max.poll.records",
-        default: "500",
-        kind: Kind::int_from(1),
-        doc: "Most records that one poll() returns; fetching is not changed by it.",
-    },
-    Key { name: "check.crcs", default: "true", kind: Kind::Boolean, doc: "Check the CRC of each batch." },
-    Key {
-        name: "default.api.timeout.ms",
-        default: "60000",
-        kind: Kind::int_from(0),
-        doc: "How long commitSync() goes on trying.",
-    },
-    Key {
-        name: "allow.auto.create.topics",
-        default: "true",
-        kind: Kind::Boolean,
-        doc: "Asking for metadata of an unknown topic may create it.",
-    },
-];
-
-/// The keys that only consumers have.
-pub const KEYS: &[Key] = &[
-    Key {
-        name: "session.timeout.ms",
-        default: "45000",
-        kind: Kind::int_from(0),
-        doc: "The coordinator removes a member from which it hears no heartbeat for this long.",
-    },
-    Key {
-        name: "heartbeat.interval.ms",
-        default: "3000",
-        kind: Kind::int_from(0),
-        doc: "How often the background thread sends a heartbeat.",
-    },
-    Key {
-        name: "enable.auto.commit",
-        default: "true",
-        kind: Kind::Boolean,
-        doc: "Commit positions inside poll(), before a rebalance and in close().",
-    },
-    Key {
-        name: "auto.commit.interval.ms",
-        default: "5000",
-        kind: Kind::int_from(0),
-        doc: "How long after an automatic commit a poll() makes the next one.",
-    },
-    Key {
-        name: "auto.offset.reset",
-        default: "latest",
-        kind: Kind::Text,
-        doc: "Where to start without a committed offset, and when the position is out of range: latest, earliest, none, \
-              or by_duration:PT1H for the first record that is not older.",
-    },
-    Key {
-        name: "max.partition.fetch.bytes",
-        default: "1048576",
-        kind: Kind::int_from(0),
-        doc: "Most bytes of one partition in a fetch answer.",
-    },
-    Key {
-        name: "exclude.internal.topics",
-        default: "true",
-        kind: Kind::Boolean,
-        doc: "Whether a pattern leaves out topics such as __consumer_offsets.",
-    },
-    Key {
-        name: "isolation.level",
-        default: "read_uncommitted",
-        kind: Kind::OneOf(&["read_uncommitted", "read_committed"]),
-        doc: "Whether records of open and aborted transactions are returned.",
-    },
-    Key {
-        name: PROTOCOL,
-        default: "classic",
-        kind: Kind::OneOfAnyCase(&[CLASSIC, CONSUMER]),
-        doc: "Who plans the assignment: a member (classic) or the coordinator (consumer).",
-    },
-    Key {
-        name: REMOTE_ASSIGNOR,
-        default: NULL,
-        kind: Kind::Text,
-        doc: "Which of its assignors the coordinator is to take (uniform, range), with group.protocol=consumer; most votes win.",
-    },
-    Key {
-        name: "partition.assignment.strategy",
-        default: "range, cooperative-sticky",
-        kind: Kind::List,
-        doc: "How the group's leader shares out the partitions: range, roundrobin, sticky, cooperative-sticky; the \
-              group takes the first that all its members have.",
-    },
-    Key {
-        name: "group.instance.id",
-        default: NULL,
-        kind: Kind::Text,
-        doc: "Makes the member a static one: it may be away for session.timeout.ms and keeps its partitions.",
-    },
-];
-
-/// Keys that would have no effect here, of consumers and share consumers.
-pub const NOT_MODELLED: &[&str] = &["config.providers", "key.deserializer", "value.deserializer"];
-
-const STRATEGY: &str = "partition.assignment.strategy";
-const PROTOCOL: &str = "group.protocol";
-const REMOTE_ASSIGNOR: &str = "group.remote.assignor";
-const CLASSIC: &str = "classic";
-const CONSUMER: &str = "consumer";
-/// With group.protocol=consumer they are the group's, or the coordinator's, to say (A69), or a share consumer's.
-pub const REFUSED_BY_CONSUMER: [&str; 5] =
-    [STRATEGY, "heartbeat.interval.ms", "session.timeout.ms", ACKNOWLEDGEMENT_MODE, ACQUIRE_MODE];
-const REFUSED_BY_CLASSIC: [&str; 3] = [REMOTE_ASSIGNOR, ACKNOWLEDGEMENT_MODE, ACQUIRE_MODE];
-/// Of share consumers alone.
-pub const ACKNOWLEDGEMENT_MODE: &str = "share.acknowledgement.mode";
-pub const ACQUIRE_MODE: &str = "share.acquire.mode";
-/// Names a static member; no two members that live share one.
-pub const INSTANCE_ID: &str = "group.instance.id";
-
-/// The assignors that a member brings along, in the order in which it would have them (`partition.assignment.strategy`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Strategy(Rc<[ClientAssignor]>);
-
-impl Strategy {
-    fn read(names: &[String]) -> Result<Strategy, ConfigError> {
-        let refused = |reason: String| ConfigError::new(STRATEGY, names.join(","), reason);
-        let mut assignors: Vec<ClientAssignor> = Vec::new();
-        for name in names {
-            let Some(assignor) = ClientAssignor::of_config(name) else {
-                let known = ClientAssignor::ALL.map(ClientAssignor::name).join(", ");
-                return Err(refused(format!("{name:?} is none of: {known}")));
-            };
-            if assignors.contains(&assignor) {
-                let name = assignor.name();
-                return Err(refused(format!(
-                    "The assignor name: '{name}' is used in more than one assignor"
-                )));
-            }
-            assignors.push(assignor);
-        }
-        match assignors.is_empty() {
-            true => Err(refused("a consumer that subscribes needs at least one assignor".to_owned())),
-            false => Ok(Strategy(assignors.into())),
-        }
-    }
-
-    pub fn assignors(&self) -> &[ClientAssignor] {
-        &self.0
-    }
-
-    /// The one that the coordinator has chosen.
-    pub(super) fn find(&self, name: &str) -> Option<ClientAssignor> {
-        self.0.iter().copied().find(|assignor| assignor.name() == name)
-    }
-
-    /// How this member hands partitions over: the best that all its assignors can (R-GRP-28). All of Kafka's can do
-    /// eager, so there always is one.
-    pub fn protocol(&self) -> RebalanceProtocol {
-        let cooperative =
-            |assignor: &ClientAssignor| assignor.protocols().contains(&RebalanceProtocol::Cooperative);
-        match self.0.iter().all(cooperative) {
-            true => RebalanceProtocol::Cooperative,
-            false => RebalanceProtocol::Eager,
-        }
-    }
-}
-
-/// Where a partition starts without a usable position (R-CONS-11).
+/// `isolation.level` (R-CONS-29).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum OffsetReset {
-    Earliest,
-    Latest,
-    /// The first record that is not older than so long.
-    ByDuration {
-        ms: i64,
-    },
+pub enum IsolationLevel {
+    ReadUncommitted,
+    ReadCommitted,
 }
 
-impl OffsetReset {
-    /// `None`: not at all, which ends the program.
-    fn read(text: &str) -> Result<Option<OffsetReset>, ConfigError> {
-        const KEY: &str = "auto.offset.reset";
-        let by_duration = || by_duration_ms(text).map(|ms| OffsetReset::ByDuration { ms });
-        Ok(Some(match text {
-            "none" => return Ok(None),
-            "earliest" => OffsetReset::Earliest,
-            "latest" => OffsetReset::Latest,
-            _ => by_duration().ok_or_else(|| {
-                let reason = format!(
-                    "Invalid value `{text}` for configuration {KEY}. The value must be either 'earliest', 'latest', \
-                     'none' or of the format 'by_duration:<PnDTnHnMn.nS.>'."
-                );
-                ConfigError::new(KEY, text, reason)
-            })?,
-        }))
-    }
-
-    /// The timestamp that ListOffsets asks for.
-    pub fn timestamp(self, now: Time) -> i64 {
+impl IsolationLevel {
+    /// As requests carry it.
+    pub(super) fn id(self) -> i8 {
         match self {
-            OffsetReset::Latest => -1,
-            OffsetReset::Earliest => -2,
-            OffsetReset::ByDuration { ms } => now.wall_ms().saturating_sub(ms),
+            IsolationLevel::ReadUncommitted => 0,
+            IsolationLevel::ReadCommitted => 1,
         }
     }
 }
@@ -269,6 +56,7 @@ pub struct ConsumerConfig {
     pub auto_commit_interval_ms: Option<i64>,
     /// `None`: a missing position ends the program.
     pub auto_offset_reset: Option<OffsetReset>,
+    pub isolation: IsolationLevel,
     pub client_rack: Rc<str>,
     pub fetch_min_bytes: i32,
     pub fetch_max_wait_ms: i32,
@@ -285,7 +73,7 @@ impl ConsumerConfig {
     /// Reads what a person gave under Kafka's names.
     pub fn read(given: &BTreeMap<String, String>) -> Result<ConsumerConfig, ConfigError> {
         let not_modelled = [COMMON_NOT_MODELLED, NOT_MODELLED].concat();
-        refuse_unmodelled_values(given)?;
+        refuse_a_group_id(given)?;
         refuse_keys_of_the_other_protocol(given)?;
         let values = Values::read(&[COMMON_KEYS, FETCH_KEYS, KEYS], &not_modelled, given)?;
         let config = ConsumerConfig {
@@ -301,6 +89,10 @@ impl ConsumerConfig {
                 .boolean("enable.auto.commit")
                 .then(|| values.integer("auto.commit.interval.ms")),
             auto_offset_reset: OffsetReset::read(values.text("auto.offset.reset"))?,
+            isolation: match values.text(ISOLATION_LEVEL) == READ_COMMITTED {
+                true => IsolationLevel::ReadCommitted,
+                false => IsolationLevel::ReadUncommitted,
+            },
             client_rack: values.text("client.rack").into(),
             fetch_min_bytes: values.int("fetch.min.bytes"),
             fetch_max_wait_ms: values.int("fetch.max.wait.ms"),
@@ -373,23 +165,22 @@ fn refuse_keys_of_the_other_protocol(given: &BTreeMap<String, String>) -> Result
     }
 }
 
-/// Refuses values that Kafka takes and that would not do here what they do in Kafka.
-fn refuse_unmodelled_values(given: &BTreeMap<String, String>) -> Result<(), ConfigError> {
-    for (key, value) in given {
-        let value = value.trim();
-        let reason = match key.as_str() {
-            "isolation.level" if value == "read_committed" => "not modelled yet: there are no transactions",
-            "group.id" => "a consumer's group is given with its name and topics",
-            _ => continue,
-        };
-        return Err(ConfigError::new(key, value, reason));
+/// It is a part of what a consumer is, and no config.
+fn refuse_a_group_id(given: &BTreeMap<String, String>) -> Result<(), ConfigError> {
+    const KEY: &str = "group.id";
+    match given.get(KEY) {
+        Some(value) => {
+            Err(ConfigError::new(KEY, value.trim(), "a consumer's group is given with its name and topics"))
+        }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::keys::CLASSIC;
     use super::*;
+    use crate::kafka::group::assignor::{ClientAssignor, RebalanceProtocol};
 
     fn read(key: &str, value: &str) -> Result<ConsumerConfig, ConfigError> {
         ConsumerConfig::read(&BTreeMap::from([(key.to_owned(), value.to_owned())]))
@@ -414,6 +205,13 @@ mod tests {
     }
 
     #[test]
+    fn a_consumer_reads_what_is_not_committed_unless_it_is_told_otherwise_r_cons_29() {
+        assert_eq!(ConsumerConfig::default().isolation, IsolationLevel::ReadUncommitted);
+        let config = read(ISOLATION_LEVEL, READ_COMMITTED).unwrap();
+        assert_eq!(config.isolation, IsolationLevel::ReadCommitted);
+    }
+
+    #[test]
     fn a_join_may_wait_for_the_rebalance_timeout_and_five_seconds() {
         assert_eq!(ConsumerConfig::default().join_timeout_ms(), 305_000);
         assert_eq!(read("max.poll.interval.ms", "1000").unwrap().join_timeout_ms(), 30_000);
@@ -421,7 +219,6 @@ mod tests {
 
     #[test]
     fn what_would_not_do_what_kafka_does_is_refused_with_the_reason() {
-        check_refused("isolation.level", "read_committed", "not modelled yet");
         check_refused("group.id", "g", "a consumer's group");
         check_refused(
             "auto.offset.reset",
