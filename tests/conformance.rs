@@ -154,6 +154,12 @@ fn recorded_transactions_of_version_2_come_out_as_kafkas() {
     check("13_transactions_tv2.json");
 }
 
+/// R-PROD-11, 12.
+#[test]
+fn recorded_records_without_key_go_where_kafkas_partitioner_put_them() {
+    check("11a_sticky_partitioner.json");
+}
+
 /// R-GRP-5, R-INT-2, 3, R-CG8-26.
 #[test]
 fn recorded_protocol_bytes_come_out_as_kafkas() {

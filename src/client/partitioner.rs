@@ -1,6 +1,33 @@
-//! Which partition a key belongs to: murmur2, as Kafka's `BuiltInPartitioner` and `Utils.murmur2` have it.
+//! Which partition a record goes to: by its key with murmur2 (`BuiltInPartitioner`, `Utils.murmur2`), or, without a key,
+//! to the [`StickyPartitioner`]'s or the [`RoundRobin`]'s.
 //!
 //! **Invariant:** the same key goes to the same partition as long as the number of partitions stays (R-PROD-14).
+
+mod round_robin;
+mod sticky;
+
+pub use round_robin::RoundRobin;
+pub use sticky::{StickyPartitioner, WeighedQueue};
+
+/// What a partition without regard to keys is chosen among.
+#[derive(Clone, Copy, Debug)]
+pub struct Choices<'a> {
+    /// Partitions with a leader.
+    pub available: &'a [i32],
+    /// With a leader or without; above 0.
+    pub partitions: i32,
+}
+
+impl Choices<'_> {
+    /// The `number`th partition, counted round and round: of those with a leader if there are any.
+    fn nth(&self, number: i32) -> i32 {
+        assert!(number >= 0 && self.partitions > 0, "a topic has at least one partition");
+        match self.available.len() {
+            0 => number % self.partitions,
+            count => self.available[number as usize % count],
+        }
+    }
+}
 
 /// The partition of a record with this key among `partitions`, with a leader or not (R-PROD-9).
 pub fn partition_for_key(key: &[u8], partitions: i32) -> i32 {

@@ -20,6 +20,7 @@
 //! | 08d compaction | every batch and record that each cleaning leaves, and its segment | nothing |
 //! | 08e segments | outcome of each step, segments with their sizes, offsets, lookups by time | nothing |
 //! | 08f transactions, version 1 | each answer, the transaction and the logs after each step | `what`: says for readers what a script is about; `why` of a pause |
+//! | 11a sticky partitioner | each partition, each switch, the bound of weighted draws, how many numbers were drawn | nothing |
 //! | 11b protocol bytes | bytes and fields of subscriptions, assignments and records of `__consumer_offsets` and `__transaction_state` | nothing |
 //! | 11c Java's hash order | the order of maps and sets, hashes, the order of topic ids | nothing |
 //! | 13 transactions, version 2 | the same, and what consumers read | `what`, `why`; `transient_answers_before`: what was asked again until it was over; the logs and partitions between an end and its markers; `server_configs`: what the servers were told is built in |
@@ -52,6 +53,7 @@ mod server_assignors;
 mod consumer_groups;
 mod protocol_bytes;
 mod classic_group;
+mod sticky_partitioner;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -83,6 +85,7 @@ pub const ADAPTERS: &[(&str, Adapter)] = &[
     ("08d_compaction.json", compaction::run),
     ("08e_segments_retention.json", segments::run),
     ("08f_transaction_coordinator.json", transaction_scripts::version_1),
+    ("11a_sticky_partitioner.json", sticky_partitioner::run),
     ("11b_protocol_bytes.json", protocol_bytes::run),
     ("11c_java_hash_order.json", java_order::run),
     ("12_replication_isr_hw.json", replication::run),

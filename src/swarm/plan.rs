@@ -366,6 +366,7 @@ fn producer(number: i64, topics: &[TopicPlan], random: &mut Random) -> ProducerP
         rate: rate.parse().expect("a rate"),
         value: ValuePattern::for_keys(&keys),
         keys,
+        partition: None,
         value_size: None,
         config,
     };

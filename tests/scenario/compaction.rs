@@ -37,6 +37,7 @@ fn keyed(c: &mut Cluster, keys: &[&str]) {
             rate: "1000/s".parse().expect("a rate"),
             keys: key.parse().expect("a key"),
             value: ValuePattern::new(value),
+            partition: None,
             value_size: None,
             config: config(&[("acks", "all")]),
         }));

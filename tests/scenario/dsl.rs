@@ -175,6 +175,7 @@ impl Cluster {
             rate: rate.parse().expect("a rate"),
             value: ValuePattern::for_keys(&keys),
             keys,
+            partition: None,
             value_size: None,
             config: config(pairs),
         }));
@@ -194,6 +195,7 @@ impl Cluster {
             rate: "100/s".parse().expect("a rate"),
             keys,
             value,
+            partition: None,
             value_size: size,
             config: config(&[("enable.idempotence", "false"), ("acks", "all")]),
         }));

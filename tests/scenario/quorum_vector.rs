@@ -336,6 +336,7 @@ impl Player {
             rate: "100/s".parse().expect("a rate"),
             keys: key.parse().expect("a key"),
             value: ValuePattern::new(recorded.input[0].trim_end_matches(|c: char| c.is_ascii_digit())),
+            partition: None,
             value_size: None,
             config: config(PRODUCER),
         }));

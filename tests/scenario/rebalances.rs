@@ -43,6 +43,7 @@ pub fn traffic(c: &mut Cluster, rate: &str) {
         rate: rate.parse().expect("a rate"),
         value: ValuePattern::for_keys(&keys),
         keys,
+        partition: None,
         value_size: None,
         config: config(&[]),
     }));

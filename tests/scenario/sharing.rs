@@ -25,6 +25,7 @@ fn write(c: &mut Cluster, topic: &str, keys: &str, records: i64) {
         rate: "100/s".parse().expect("a rate"),
         value: ValuePattern::for_keys(&keys),
         keys,
+        partition: None,
         value_size: None,
         config: config(&[]),
     }));

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{COMMON_KEYS, COMMON_NOT_MODELLED, CommonConfig, ConfigError, Key, Kind, Values};
+use super::{COMMON_KEYS, COMMON_NOT_MODELLED, CommonConfig, ConfigError, Key, Kind, NULL, Values};
 
 /// How many replicas must have a batch before the leader answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +97,33 @@ pub const PRODUCER_KEYS: &[Key] = &[
         kind: Kind::long_from(0),
         doc: "How long send() waits for metadata or memory before it fails.",
     },
+    Key {
+        name: "partitioner.class",
+        default: NULL,
+        kind: Kind::OneOf(&[ROUND_ROBIN]),
+        doc: "What chooses a record's partition instead of its key; the only class there is gives each partition its turn.",
+    },
+    Key {
+        name: "partitioner.ignore.keys",
+        default: "false",
+        kind: Kind::Boolean,
+        doc: "Choose a record's partition as if it had no key.",
+    },
+    Key {
+        name: "partitioner.adaptive.partitioning.enable",
+        default: "true",
+        kind: Kind::Boolean,
+        doc: "Give records without a key more often to partitions with fewer waiting batches.",
+    },
+    Key {
+        name: "partitioner.availability.timeout.ms",
+        default: "0",
+        kind: Kind::long_from(0),
+        doc: "Give records without a key to no partition whose broker has not taken batches for this long; 0 for any.",
+    },
 ];
+
+const ROUND_ROBIN: &str = "org.apache.kafka.clients.producer.RoundRobinPartitioner";
 
 const NOT_MODELLED: &[&str] = &[
     "compression.gzip.level",
@@ -106,10 +132,6 @@ const NOT_MODELLED: &[&str] = &[
     "compression.zstd.level",
     "key.serializer",
     "metadata.max.idle.ms",
-    "partitioner.adaptive.partitioning.enable",
-    "partitioner.availability.timeout.ms",
-    "partitioner.class",
-    "partitioner.ignore.keys",
     "transaction.timeout.ms",
     "transaction.two.phase.commit.enable",
     "transactional.id",
@@ -132,6 +154,19 @@ pub struct ProducerConfig {
     pub max_request_size: i32,
     pub buffer_memory: i64,
     pub max_block_ms: i64,
+    pub partitioner: PartitionerClass,
+    pub ignore_keys: bool,
+    pub adaptive_partitioning: bool,
+    /// 0 for none.
+    pub availability_timeout_ms: i64,
+}
+
+/// What chooses the partition of a record that names none (R-PROD-9, R-PROD-13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartitionerClass {
+    /// Its key, or the sticky partitioner.
+    BuiltIn,
+    RoundRobin,
 }
 
 impl ProducerConfig {
@@ -156,6 +191,13 @@ impl ProducerConfig {
             max_request_size: values.int("max.request.size"),
             buffer_memory: values.integer("buffer.memory"),
             max_block_ms: values.integer("max.block.ms"),
+            partitioner: match values.optional_text("partitioner.class") {
+                Some(_) => PartitionerClass::RoundRobin,
+                None => PartitionerClass::BuiltIn,
+            },
+            ignore_keys: values.boolean("partitioner.ignore.keys"),
+            adaptive_partitioning: values.boolean("partitioner.adaptive.partitioning.enable"),
+            availability_timeout_ms: values.integer("partitioner.availability.timeout.ms"),
         })
     }
 }

@@ -45,24 +45,61 @@ impl Accumulator {
         }
     }
 
-    /// Adds a record to the partition's last batch, or to a new one (R-PROD-2).
+    /// Adds a record to the partition's last batch, or to a new one (R-PROD-2); gives the bytes that it took.
     pub fn append(
         &mut self,
         now: Time,
         tp: &TopicPartition,
         record: &NewRecord<'_>,
-    ) -> Result<(), MemoryExhausted> {
-        if let Some(last) = self.queues.get(tp).and_then(|queue| queue.back()).copied()
-            && self.batch_mut(last).try_append(record)
-        {
-            return Ok(());
+    ) -> Result<i32, MemoryExhausted> {
+        match self.try_append(tp, record) {
+            Some(bytes) => Ok(bytes),
+            None => self.append_new(now, tp, record),
         }
-        if i64::from(self.batch_size.max(size_upper_bound(record))) > self.free_bytes {
+    }
+
+    /// Adds a record to the partition's last batch if there is one with room, and closes it otherwise.
+    pub fn try_append(&mut self, tp: &TopicPartition, record: &NewRecord<'_>) -> Option<i32> {
+        let last = self.last(tp)?;
+        let batch = self.batch_mut(last);
+        let before_bytes = batch.size_bytes();
+        batch.try_append(record).then(|| batch.size_bytes() - before_bytes)
+    }
+
+    /// Adds a record in a batch of its own; gives the bytes that the batch takes.
+    pub fn append_new(
+        &mut self,
+        now: Time,
+        tp: &TopicPartition,
+        record: &NewRecord<'_>,
+    ) -> Result<i32, MemoryExhausted> {
+        if !self.has_room(record) {
             return Err(MemoryExhausted);
         }
-        let id = self.insert(ProducerBatch::new(now, tp.clone(), self.batch_size, record));
+        let batch = ProducerBatch::new(now, tp.clone(), self.batch_size, record);
+        let bytes = batch.size_bytes();
+        let id = self.insert(batch);
         self.queues.entry(tp.clone()).or_default().push_back(id);
-        Ok(())
+        Ok(bytes)
+    }
+
+    /// Whether buffer.memory has room for a new batch with this record.
+    pub fn has_room(&self, record: &NewRecord<'_>) -> bool {
+        i64::from(self.batch_size.max(size_upper_bound(record))) <= self.free_bytes
+    }
+
+    /// Whether none of the partition's waiting batches takes another record.
+    pub fn all_full(&self, tp: &TopicPartition) -> bool {
+        self.last(tp).is_none_or(|last| self.batch(last).is_full())
+    }
+
+    /// How many batches of the partition wait.
+    pub fn queue_len(&self, tp: &TopicPartition) -> i32 {
+        self.queues.get(tp).map_or(0, |queue| queue.len() as i32)
+    }
+
+    fn last(&self, tp: &TopicPartition) -> Option<BatchId> {
+        self.queues.get(tp)?.back().copied()
     }
 
     fn insert(&mut self, batch: ProducerBatch) -> BatchId {
@@ -181,7 +218,7 @@ mod tests {
         TopicPartition::new(&"orders".into(), 0)
     }
 
-    fn append(accumulator: &mut Accumulator, now_ms: i64) -> Result<(), MemoryExhausted> {
+    fn append(accumulator: &mut Accumulator, now_ms: i64) -> Result<i32, MemoryExhausted> {
         let record =
             NewRecord { timestamp_ms: 0, key: Some(b"k"), value: Some(b"v"), ..NewRecord::default() };
         accumulator.append(Time::from_ms(now_ms), &tp(), &record)
@@ -215,7 +252,7 @@ mod tests {
         assert_eq!(accumulator.batches().count(), 2);
         let first = accumulator.first(&tp()).unwrap();
         accumulator.remove(first);
-        assert_eq!(append(&mut accumulator, 0), Ok(()));
+        assert!(append(&mut accumulator, 0).is_ok());
     }
 
     #[test]

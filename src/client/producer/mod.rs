@@ -7,6 +7,7 @@
 
 mod accumulator;
 mod batch;
+mod partitioning;
 mod sender;
 mod sequences;
 pub mod status;
@@ -18,7 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use self::accumulator::{Accumulator, Readiness};
-use self::batch::Place;
+use self::batch::Place as BatchPlace;
+use self::partitioning::{Partitioning, Place};
 use self::sender::{IdRequest, SentBatch};
 use self::sequences::Sequences;
 pub use self::workload::ProducerSpec;
@@ -26,13 +28,12 @@ use self::workload::{Message, Workload};
 use super::config::ConfigError;
 use super::config::producer::ProducerConfig;
 use super::metadata::Metadata;
-use super::partitioner::partition_for_key;
 use crate::kafka::effects::{Effects, Input, Peer};
 use crate::kafka::event::Event;
 use crate::kafka::network_client::{NetworkClient, NetworkEvent, NetworkTimer};
 use crate::kafka::protocol::{ApiKey, ErrorCode, Response};
 use crate::kafka::random::Random;
-use crate::kafka::record::{NewRecord, size_upper_bound};
+use crate::kafka::record::size_upper_bound;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, Offset, TopicPartition};
 
@@ -87,8 +88,24 @@ pub struct Counts {
 struct BlockedSend {
     message: Message,
     since: Time,
-    /// Memory is what it waits for, else metadata.
-    for_memory: bool,
+    waits_for: Obstacle,
+}
+
+/// What a `send()` waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Obstacle {
+    Metadata,
+    /// buffer.memory; where the record goes and its timestamp are settled.
+    Memory {
+        place: Place,
+        timestamp_ms: i64,
+    },
+}
+
+impl BlockedSend {
+    fn for_memory(&self) -> bool {
+        self.waits_for != Obstacle::Metadata
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -99,6 +116,7 @@ pub struct Producer {
     network: NetworkClient<Context>,
     metadata: Metadata,
     workload: Workload,
+    partitioning: Partitioning,
     accumulator: Accumulator,
     /// `None` without idempotence.
     sequences: Option<Sequences>,
@@ -123,11 +141,14 @@ impl Producer {
     ) -> Result<Producer, ConfigError> {
         let config = spec.check()?;
         let mut stream = |name: &str| Random::stream(random.next_u64(), name);
+        let (network_random, metadata_random) = (stream("network"), stream("metadata"));
+        let seed = random.next_u64();
         let network_config = config.common.network(config.max_in_flight);
         Ok(Producer {
-            network: NetworkClient::new(spec.name.clone(), network_config, stream("network")),
-            metadata: Metadata::new(bootstrap, config.common, true, stream("metadata")),
-            workload: Workload::new(stream("workload")),
+            network: NetworkClient::new(spec.name.clone(), network_config, network_random),
+            metadata: Metadata::new(bootstrap, config.common, true, metadata_random),
+            workload: Workload::new(Random::stream(seed, "workload")),
+            partitioning: Partitioning::new(&config, Random::stream(seed, "partitioner")),
             accumulator: Accumulator::new(config.batch_size, config.linger_ms, config.buffer_memory),
             sequences: config.enable_idempotence.then(Sequences::default),
             id_request: IdRequest::Due(Time::ZERO),
@@ -202,6 +223,13 @@ impl Producer {
         TopicPartition::new(&self.spec.topic, -1)
     }
 
+    fn partition_of(&self, place: Place) -> TopicPartition {
+        match place {
+            Place::Partition(partition) => TopicPartition::new(&self.spec.topic, partition),
+            Place::Any => self.unknown_partition(),
+        }
+    }
+
     fn start_generating(&mut self, now: Time, fx: Fx<'_>) {
         self.workload.start(now);
         self.schedule_next(now, fx);
@@ -231,35 +259,59 @@ impl Producer {
     fn send(&mut self, now: Time, message: Message, since: Time, fx: Fx<'_>) {
         let topic = &self.spec.topic;
         self.metadata.want(BTreeSet::from([topic.clone()]));
-        let Some(partitions) = self.metadata.partition_count(topic) else {
-            let error = self.metadata.topic(topic).map_or(ErrorCode::None, |topic| topic.error);
-            if error.is_ok() || error.is_retriable() {
-                self.blocked = Some(BlockedSend { message, since, for_memory: false });
-            } else {
-                self.report_failure(self.unknown_partition(), 1, error, fx);
+        let error = self.metadata.topic(topic).map_or(ErrorCode::None, |topic| topic.error);
+        let partitions = match self.metadata.partition_count(topic) {
+            Some(count) if message.partition.is_some_and(|partition| partition >= count) => {
+                self.metadata.request_update();
+                None
             }
-            return;
+            known => known,
         };
-        let tp = TopicPartition::new(topic, partition_for_key(&message.key, partitions));
-        let record = NewRecord {
-            timestamp_ms: now.wall_ms(),
-            key: Some(&message.key),
-            value: message.value.as_deref(),
-            ..NewRecord::default()
-        };
+        match partitions {
+            Some(partitions) => {
+                let place = self.place(&message, partitions);
+                self.append_or_block(now, message, place, now.wall_ms(), since, fx);
+            }
+            None if error.is_ok() || error.is_retriable() => {
+                self.blocked = Some(BlockedSend { message, since, waits_for: Obstacle::Metadata });
+            }
+            None => self.report_failure(self.unknown_partition(), 1, error, fx),
+        }
+    }
+
+    fn append_or_block(
+        &mut self,
+        now: Time,
+        message: Message,
+        place: Place,
+        timestamp_ms: i64,
+        since: Time,
+        fx: Fx<'_>,
+    ) {
+        let record = message.record(timestamp_ms);
         let size_bytes = size_upper_bound(&record);
         if size_bytes > self.config.max_request_size || i64::from(size_bytes) > self.config.buffer_memory {
-            self.report_failure(tp, 1, ErrorCode::MessageTooLarge, fx);
-        } else if self.accumulator.append(now, &tp, &record).is_err() {
-            self.blocked = Some(BlockedSend { message, since, for_memory: true });
+            self.report_failure(self.partition_of(place), 1, ErrorCode::MessageTooLarge, fx);
+        } else if self.append(now, place, &record).is_err() {
+            let waits_for = Obstacle::Memory { place, timestamp_ms };
+            self.blocked = Some(BlockedSend { message, since, waits_for });
         }
     }
 
     /// Tries a blocked `send()` again; it fails after max.block.ms (R-PROD-1).
     fn unblock(&mut self, now: Time, fx: Fx<'_>) {
         let Some(blocked) = self.blocked.take() else { return };
-        let since = blocked.since;
-        self.send(now, blocked.message, since, fx);
+        let (since, waits_for) = (blocked.since, blocked.waits_for);
+        match waits_for {
+            Obstacle::Metadata => self.send(now, blocked.message, since, fx),
+            Obstacle::Memory { place, timestamp_ms } => {
+                if self.accumulator.has_room(&blocked.message.record(timestamp_ms)) {
+                    self.append_or_block(now, blocked.message, place, timestamp_ms, since, fx);
+                } else {
+                    self.blocked = Some(blocked);
+                }
+            }
+        }
         if self.blocked.is_some() && now.ms_since(since) >= self.config.max_block_ms {
             self.blocked = None;
             self.report_failure(self.unknown_partition(), 1, ErrorCode::RequestTimedOut, fx);
@@ -366,7 +418,7 @@ impl Producer {
                 Readiness::Ready => None,
             }
         });
-        let open = self.accumulator.batches().filter(|(_, batch)| batch.place != Place::GivenUp);
+        let open = self.accumulator.batches().filter(|(_, batch)| batch.place != BatchPlace::GivenUp);
         let expires_at = open.map(|(_, batch)| batch.created_at.plus_ms(self.config.delivery_timeout_ms));
         let gives_up_at =
             self.blocked.as_ref().map(|blocked| blocked.since.plus_ms(self.config.max_block_ms));

@@ -14,7 +14,7 @@ use kafka_protocol::messages::{
 
 use super::accumulator::Readiness;
 use super::batch::{BatchId, Place};
-use super::{Context, Phase, Producer, ProducerTimer};
+use super::{BlockedSend, Context, Phase, Producer, ProducerTimer};
 use crate::client::config::producer::Acks;
 use crate::client::metadata::main_peer;
 use crate::kafka::effects::Effects;
@@ -105,8 +105,11 @@ impl Producer {
             return false;
         }
         let mut sent = false;
+        self.weigh_queues();
         for node in self.ready_nodes(now) {
-            if !self.network.ready(now, main_peer(node), fx) {
+            let takes = self.network.ready(now, main_peer(node), fx);
+            self.note_latency(now, node, takes);
+            if !takes {
                 continue;
             }
             let drained = self.drain(now, node);
@@ -141,7 +144,7 @@ impl Producer {
 
     /// Linger is over for all batches: the producer closes, or a send waits for memory.
     pub(super) fn hurries(&self) -> bool {
-        self.phase == Phase::Closing || self.blocked.as_ref().is_some_and(|blocked| blocked.for_memory)
+        self.phase == Phase::Closing || self.blocked.as_ref().is_some_and(BlockedSend::for_memory)
     }
 
     /// Takes one batch of each partition that the broker leads, up to max.request.size, beginning where the last request

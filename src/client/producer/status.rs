@@ -102,7 +102,7 @@ impl Producer {
     pub fn waits_for(&self) -> Vec<Waiting> {
         let mut waits = Vec::new();
         match &self.blocked {
-            Some(blocked) if blocked.for_memory => waits.push(Waiting::Memory),
+            Some(blocked) if blocked.for_memory() => waits.push(Waiting::Memory),
             Some(_) => {
                 let topic = &self.spec.topic;
                 let error = self.metadata.topic(topic).map_or(ErrorCode::None, |topic| topic.error);

@@ -11,11 +11,11 @@ use std::str::FromStr;
 use crate::client::config::ConfigError;
 use crate::client::config::producer::ProducerConfig;
 use crate::kafka::random::Random;
+use crate::kafka::record::NewRecord;
 use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, Topic};
 
-/// A producer as a person writes it down. There is always a key pattern: a producer of records without a key, and with it
-/// the sticky partitioner (R-PROD-11), is not modelled.
+/// A producer as a person writes it down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProducerSpec {
     /// `client.id` too.
@@ -23,7 +23,10 @@ pub struct ProducerSpec {
     pub topic: Topic,
     pub rate: Rate,
     pub keys: KeyPattern,
-    /// The value's text, with `{n}` for the record's number from 1 and `{key}` for its key.
+    /// The partition that every record names; `None` leaves the choice to the partitioner (R-PROD-9).
+    pub partition: Option<i32>,
+    /// The value's text, with `{n}` for the record's number from 1, `{key}` for its key and `{random 100}` for so many
+    /// letters that nothing compresses.
     pub value: ValuePattern,
     /// Values are cut or filled up with spaces to this many bytes.
     pub value_size: Option<i32>,
@@ -104,9 +107,10 @@ impl fmt::Display for Rate {
     }
 }
 
-/// The keys of a producer: `cart-{0..7}`, or a single one.
+/// The keys of a producer: `cart-{0..7}`, a single one, or `none`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPattern {
+    /// `none` alone stands for records without a key.
     prefix: String,
     /// First and last number.
     range: Option<(i64, i64)>,
@@ -114,13 +118,20 @@ pub struct KeyPattern {
 }
 
 const MAX_KEYS: i64 = 1_000_000;
+const NO_KEYS: &str = "none";
 
 impl KeyPattern {
-    fn draw(&self, random: &mut Random) -> String {
-        match self.range {
+    /// Whether the records have keys.
+    pub fn has_keys(&self) -> bool {
+        self.range.is_some() || self.prefix != NO_KEYS
+    }
+
+    fn draw(&self, random: &mut Random) -> Option<String> {
+        let key = match self.range {
             Some((first, last)) => format!("{}{}{}", self.prefix, random.between(first, last), self.suffix),
             None => self.prefix.clone(),
-        }
+        };
+        self.has_keys().then_some(key)
     }
 
     /// What a key names: `cart` of `cart-{0..7}`.
@@ -134,7 +145,7 @@ impl FromStr for KeyPattern {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<KeyPattern, SpecError> {
-        let refuse = || SpecError { text: text.to_owned(), what: "key pattern such as cart-{0..7}" };
+        let refuse = || SpecError { text: text.to_owned(), what: "key pattern such as cart-{0..7}, or none" };
         let Some((prefix, rest)) = text.split_once('{') else {
             let plain = !text.is_empty() && !text.contains('}');
             let single = KeyPattern { prefix: text.to_owned(), range: None, suffix: String::new() };
@@ -168,27 +179,52 @@ impl fmt::Display for KeyPattern {
 pub struct ValuePattern(String);
 
 const TOMBSTONE: &str = "{tombstone}";
+const RANDOM: &str = "{random ";
+const MAX_RANDOM: usize = 1_000_000;
+const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 impl ValuePattern {
     pub fn new(text: &str) -> ValuePattern {
         ValuePattern(text.to_owned())
     }
 
-    /// `{"n":17,"cart":"cart-3"}`: the record's number and its key under the noun of the key pattern.
+    /// `{"n":17,"cart":"cart-3"}`: the record's number and its key, if it has one, under the noun of the key pattern.
     pub fn for_keys(keys: &KeyPattern) -> ValuePattern {
+        if !keys.has_keys() {
+            return ValuePattern("{\"n\":{n}}".to_owned());
+        }
         ValuePattern(format!("{{\"n\":{{n}},\"{}\":\"{{key}}\"}}", keys.noun()))
     }
 
-    fn fill(&self, n: i64, key: &str, size: Option<i32>) -> Option<Vec<u8>> {
+    fn fill(&self, n: i64, key: &str, size: Option<i32>, random: &mut Random) -> Option<Vec<u8>> {
         if self.0 == TOMBSTONE {
             return None;
         }
-        let mut value = self.0.replace("{n}", &n.to_string()).replace("{key}", key).into_bytes();
+        let text = self.0.replace("{n}", &n.to_string()).replace("{key}", key);
+        let mut value = with_random_letters(text, random).into_bytes();
         if let Some(size) = size.and_then(|size| usize::try_from(size).ok()) {
             value.resize(size, b' ');
         }
         Some(value)
     }
+}
+
+/// The text with each `{random 100}` replaced by so many letters.
+fn with_random_letters(mut text: String, random: &mut Random) -> String {
+    let mut from = 0;
+    while let Some(start) = text[from..].find(RANDOM).map(|at| from + at) {
+        let digits = &text[start + RANDOM.len()..];
+        let end = digits.find('}').map(|at| (start + RANDOM.len() + at + 1, digits[..at].parse::<usize>()));
+        match end {
+            Some((end, Ok(count))) if count <= MAX_RANDOM => {
+                let letters = (0..count).map(|_| char::from(LETTERS[random.below(64) as usize]));
+                text.replace_range(start..end, &letters.collect::<String>());
+                from = start + count;
+            }
+            _ => from = start + RANDOM.len(),
+        }
+    }
+    text
 }
 
 impl fmt::Display for ValuePattern {
@@ -200,9 +236,17 @@ impl fmt::Display for ValuePattern {
 /// A record on its way into `send()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    pub key: Vec<u8>,
+    pub key: Option<Vec<u8>>,
     /// `None` for a tombstone: a compacted topic forgets the key.
     pub value: Option<Vec<u8>>,
+    pub partition: Option<i32>,
+}
+
+impl Message {
+    pub fn record(&self, timestamp_ms: i64) -> NewRecord<'_> {
+        let (key, value) = (self.key.as_deref(), self.value.as_deref());
+        NewRecord { timestamp_ms, key, value, ..NewRecord::default() }
+    }
 }
 
 /// Turns a spec into messages.
@@ -233,8 +277,9 @@ impl Workload {
     pub fn make(&mut self, spec: &ProducerSpec) -> Message {
         self.made += 1;
         let key = spec.keys.draw(&mut self.random);
-        let value = spec.value.fill(self.made, &key, spec.value_size);
-        Message { key: key.into_bytes(), value }
+        let text = key.as_deref().unwrap_or_default();
+        let value = spec.value.fill(self.made, text, spec.value_size, &mut self.random);
+        Message { key: key.map(String::into_bytes), value, partition: spec.partition }
     }
 }
 
@@ -250,6 +295,7 @@ mod tests {
             rate: rate.parse().unwrap(),
             value: ValuePattern::for_keys(&keys),
             keys,
+            partition: None,
             value_size,
             config: BTreeMap::new(),
         }
@@ -296,10 +342,11 @@ mod tests {
     fn keys_stay_in_their_range_and_print_as_written() {
         let keys: KeyPattern = "cart-{0..7}".parse().unwrap();
         let mut random = Random::stream(1, "keys");
-        let drawn: std::collections::BTreeSet<String> = (0..200).map(|_| keys.draw(&mut random)).collect();
+        let drawn: std::collections::BTreeSet<String> =
+            (0..200).filter_map(|_| keys.draw(&mut random)).collect();
         assert_eq!(drawn, (0..=7).map(|n| format!("cart-{n}")).collect());
         assert_eq!(keys.to_string(), "cart-{0..7}");
-        assert_eq!("one".parse::<KeyPattern>().unwrap().draw(&mut random), "one");
+        assert_eq!("one".parse::<KeyPattern>().unwrap().draw(&mut random).as_deref(), Some("one"));
         for text in ["", "a{", "a}", "a{1}", "a{2..1}", "a{0..x}", "a{0..1}{0..1}", "a{0..1000000}"] {
             assert!(text.parse::<KeyPattern>().is_err(), "{text:?}");
         }

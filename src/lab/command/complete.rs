@@ -39,6 +39,7 @@ pub struct ProducerDraft {
     pub topic: Option<Topic>,
     pub rate: Option<Rate>,
     pub keys: Option<KeyPattern>,
+    pub partition: Option<i32>,
     pub value: Option<String>,
     pub value_size: Option<i32>,
     pub config: BTreeMap<String, String>,
@@ -58,8 +59,16 @@ pub struct ConsumerDraft {
 
 impl ProducerDraft {
     pub fn new(name: ClientName) -> ProducerDraft {
-        let config = BTreeMap::new();
-        ProducerDraft { name, topic: None, rate: None, keys: None, value: None, value_size: None, config }
+        ProducerDraft {
+            name,
+            topic: None,
+            rate: None,
+            keys: None,
+            partition: None,
+            value: None,
+            value_size: None,
+            config: BTreeMap::new(),
+        }
     }
 }
 
@@ -146,6 +155,7 @@ impl Clients {
             topic: topic.clone(),
             rate,
             keys,
+            partition: draft.partition.or(like.and_then(|other| other.partition)),
             value,
             value_size: draft.value_size.or(like.and_then(|other| other.value_size)),
             config: merged(like.map(|other| &other.config), &draft.config),

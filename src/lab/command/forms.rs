@@ -36,6 +36,10 @@ pub const FORMS: &[Form] = &[
         "starts a producer; what is left out is as another producer has it",
     ),
     form(
+        "add producer clicks to orders rate 100/s keys none value \"{n} {random 40}\" value-size 100",
+        "starts one whose records have no key; partition 2 behind the keys names the partition of all its records",
+    ),
+    form(
         "add consumer consumer-c to billing topics orders program \"poll; process 20ms; commit\"",
         "starts a member of a group; what is left out is as the other members have it",
     ),

@@ -333,7 +333,10 @@ fn producer(words: &mut Words) -> Result<ProducerDraft, CommandError> {
         draft.rate = Some(words.parsed("a rate such as 12/s, 1/5s or 300/min")?);
     }
     if words.accept("keys").is_some() {
-        draft.keys = Some(words.parsed("keys such as \"cart-{0..7}\"")?);
+        draft.keys = Some(words.parsed("keys such as \"cart-{0..7}\", or none")?);
+    }
+    if words.accept("partition").is_some() {
+        draft.partition = Some(words.id("a partition's number")?);
     }
     if words.accept("value").is_some() {
         draft.value = Some(words.plain("a value's text")?.text.clone());

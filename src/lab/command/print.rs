@@ -149,6 +149,9 @@ fn add_producer(spec: &ProducerSpec) -> String {
     let (name, topic) = (client(&spec.name), quote(spec.topic.as_str()));
     let (rate, keys) = (quote(&spec.rate.to_string()), quote(&spec.keys.to_string()));
     let mut text = format!("add producer {name} to {topic} rate {rate} keys {keys}");
+    if let Some(partition) = spec.partition {
+        text.push_str(&format!(" partition {partition}"));
+    }
     if spec.value != ValuePattern::for_keys(&spec.keys) {
         text.push_str(&format!(" value {}", quote(&spec.value.to_string())));
     }

@@ -7,7 +7,7 @@ use crate::client::admin::{
     GROUP_STATES, GROUP_TYPES, Goal, GroupOperation, ListFilter, Reset, Scope, Target as ResetTarget,
 };
 use crate::client::consumer::{Choice, ConsumerSpec, Line};
-use crate::client::producer::workload::{ProducerSpec, ValuePattern};
+use crate::client::producer::workload::{KeyPattern, ProducerSpec, ValuePattern};
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::types::{BrokerId, ClientName, GroupId, Topic, TopicPartition};
@@ -48,6 +48,7 @@ fn producer(name: &str, topic: &str) -> ProducerSpec {
         rate: "12/s".parse().expect("a rate"),
         value: ValuePattern::for_keys(&keys),
         keys,
+        partition: None,
         value_size: None,
         config: config(&[("acks", "1"), ("linger.ms", "20")]),
     }
@@ -141,6 +142,17 @@ fn every_command_has_one_text_form_and_an_example() {
         "add producer checkout-api to orders rate 12/s keys \"cart-{0..7}\" acks=1 linger.ms=20",
         Command::AddProducer(producer("checkout-api", "orders")),
     );
+    let keyless: KeyPattern = "none".parse().expect("no keys");
+    let keyless = ProducerSpec {
+        value: ValuePattern::for_keys(&keyless),
+        keys: keyless,
+        partition: Some(2),
+        ..producer("p", "orders")
+    };
+    check(
+        "add producer p to orders rate 12/s keys none partition 2 acks=1 linger.ms=20",
+        Command::AddProducer(keyless),
+    );
     let with_value = ProducerSpec {
         value: ValuePattern::new("{key} says \"{n}\""),
         value_size: Some(100),
@@ -211,7 +223,7 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
     );
     check_refused(
         "add producer x to orders keys \"a{\"",
-        "column 31: expected keys such as \"cart-{0..7}\", not \"a{\"",
+        "column 31: expected keys such as \"cart-{0..7}\", or none, not \"a{\"",
     );
     check_refused("add producer x to orders acks=1 acks=0", "column 33: acks is given twice");
     check_refused("add producer x to orders =1", "column 26: a config has a name before its =");

@@ -208,11 +208,26 @@ pub(super) fn producers(root: Section) -> Read<Vec<(Time, ProducerSpec)>> {
 }
 
 fn producer(section: Section) -> Read<(Time, ProducerSpec)> {
-    section.only(&["name", "topic", "rate", "keys", "value", "value-size", "config", "start-at"])?;
-    let keys = section.field("keys").map(|keys| keys.parsed("keys such as \"cart-{0..7}\"")).transpose()?;
+    section.only(&[
+        "name",
+        "topic",
+        "rate",
+        "keys",
+        "partition",
+        "value",
+        "value-size",
+        "config",
+        "start-at",
+    ])?;
+    let keys = section
+        .field("keys")
+        .map(|keys| keys.parsed("keys such as \"cart-{0..7}\", or \"none\""))
+        .transpose()?;
     let rate =
         section.field("rate").map(|rate| rate.parsed("a rate such as \"12/s\", \"1/5s\" or \"300/min\""));
     let value = section.field("value").map(|value| value.text()).transpose()?;
+    let partition =
+        section.field("partition").map(|partition| partition.integer(0..=limits::PARTITIONS)).transpose()?;
     let size = section.field("value-size").map(|size| size.integer(0..=1_000_000)).transpose()?;
     let config = configs(section)?;
     if let Some(configs) = &config {
@@ -228,6 +243,7 @@ fn producer(section: Section) -> Read<(Time, ProducerSpec)> {
         rate: rate.transpose()?.unwrap_or_else(default_rate),
         value: value.map_or_else(|| ValuePattern::for_keys(&keys), ValuePattern::new),
         keys,
+        partition: partition.map(|partition| partition as i32),
         value_size: size.map(|bytes| bytes as i32),
         config: config.map(|configs| configs.values).unwrap_or_default(),
     };

@@ -378,7 +378,7 @@ fn rates_keys_and_programs_are_checked() {
     check(
         12,
         "topic = \"orders\"\nkeys = \"a{\"",
-        "line 13, column 8: expected keys such as \"cart-{0..7}\", not \"a{\"",
+        "line 13, column 8: expected keys such as \"cart-{0..7}\", or \"none\", not \"a{\"",
     );
     check(
         12,

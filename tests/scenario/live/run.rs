@@ -155,6 +155,7 @@ impl Live {
             rate: "100/s".parse().expect("a rate"),
             keys: key.parse().expect("a key"),
             value: ValuePattern::new(&format!("{} #{{n}}", self.producer())),
+            partition: None,
             value_size: None,
             config,
         }));

@@ -1,5 +1,6 @@
 //! The producer against a cluster that answers at once, except Produce: those answers a test gives itself.
 
+mod partitioning;
 mod retries;
 mod sending;
 
@@ -44,6 +45,20 @@ impl Produced {
     }
 }
 
+fn spec(rate: &str, keys: &str, config: &[(&str, &str)]) -> ProducerSpec {
+    let keys: KeyPattern = keys.parse().unwrap();
+    ProducerSpec {
+        name: "checkout-api".into(),
+        topic: "orders".into(),
+        rate: rate.parse().unwrap(),
+        value: ValuePattern::for_keys(&keys),
+        keys,
+        partition: None,
+        value_size: Some(20),
+        config: config.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+    }
+}
+
 struct Bench {
     producer: Producer,
     now: Time,
@@ -63,16 +78,10 @@ struct Bench {
 impl Bench {
     /// `leaders` are those of the topic's partitions.
     fn new(rate: &str, config: &[(&str, &str)], leaders: &[i32]) -> Bench {
-        let keys: KeyPattern = "cart-{0..7}".parse().unwrap();
-        let spec = ProducerSpec {
-            name: "checkout-api".into(),
-            topic: "orders".into(),
-            rate: rate.parse().unwrap(),
-            value: ValuePattern::for_keys(&keys),
-            keys,
-            value_size: Some(20),
-            config: config.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
-        };
+        Bench::of(spec(rate, "cart-{0..7}", config), leaders)
+    }
+
+    fn of(spec: ProducerSpec, leaders: &[i32]) -> Bench {
         let bootstrap = [BrokerId(1), BrokerId(2)];
         let mut bench = Bench {
             producer: Producer::new(spec, &bootstrap, Random::stream(1, "producer")).unwrap(),
