@@ -314,6 +314,7 @@ impl Records {
             base_offset: Offset(self.base_offset),
             leader_epoch: LeaderEpoch(self.partition_leader_epoch),
             compression: Compression::of_name(&self.compression).unwrap_or_default(),
+            gzip_level: None,
             append_time_ms: is_append_time.then_some(self.log_append_time),
             producer_id: ProducerId(self.producer_id),
             producer_epoch: ProducerEpoch(self.producer_epoch),

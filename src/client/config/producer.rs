@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{COMMON_KEYS, COMMON_NOT_MODELLED, CommonConfig, ConfigError, Key, Kind, NULL, Values};
+use crate::kafka::record::Compression;
 
 /// How many replicas must have a batch before the leader answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ pub const PRODUCER_KEYS: &[Key] = &[
     Key {
         name: "linger.ms",
         default: "5",
-        kind: Kind::int_from(0),
+        kind: Kind::long_from(0),
         doc: "How long a batch that is not full waits for more records.",
     },
     Key {
@@ -98,6 +99,18 @@ pub const PRODUCER_KEYS: &[Key] = &[
         doc: "How long send() waits for metadata or memory before it fails.",
     },
     Key {
+        name: "compression.type",
+        default: "none",
+        kind: Kind::OneOf(&["none", "gzip", "snappy", "lz4", "zstd"]),
+        doc: "What batches are compressed with.",
+    },
+    Key {
+        name: "compression.gzip.level",
+        default: "-1",
+        kind: Kind::Integer { min: -1, max: 9 },
+        doc: "How hard gzip tries, from 1 to 9; -1 for its own choice.",
+    },
+    Key {
         name: "partitioner.class",
         default: NULL,
         kind: Kind::OneOf(&[ROUND_ROBIN]),
@@ -126,9 +139,7 @@ pub const PRODUCER_KEYS: &[Key] = &[
 const ROUND_ROBIN: &str = "org.apache.kafka.clients.producer.RoundRobinPartitioner";
 
 const NOT_MODELLED: &[&str] = &[
-    "compression.gzip.level",
     "compression.lz4.level",
-    "compression.type",
     "compression.zstd.level",
     "key.serializer",
     "metadata.max.idle.ms",
@@ -154,6 +165,9 @@ pub struct ProducerConfig {
     pub max_request_size: i32,
     pub buffer_memory: i64,
     pub max_block_ms: i64,
+    pub compression: Compression,
+    /// 1 to 9; `None` for gzip's own choice.
+    pub gzip_level: Option<u32>,
     pub partitioner: PartitionerClass,
     pub ignore_keys: bool,
     pub adaptive_partitioning: bool,
@@ -183,7 +197,7 @@ impl ProducerConfig {
             common,
             acks,
             enable_idempotence: idempotence(&values, acks)?,
-            linger_ms: values.integer("linger.ms"),
+            linger_ms: linger_ms(&values),
             batch_size: values.int("batch.size"),
             delivery_timeout_ms: delivery_timeout_ms(&values)?,
             retries: values.int("retries"),
@@ -191,6 +205,8 @@ impl ProducerConfig {
             max_request_size: values.int("max.request.size"),
             buffer_memory: values.integer("buffer.memory"),
             max_block_ms: values.integer("max.block.ms"),
+            compression: compression(&values)?,
+            gzip_level: gzip_level(&values)?,
             partitioner: match values.optional_text("partitioner.class") {
                 Some(_) => PartitionerClass::RoundRobin,
                 None => PartitionerClass::BuiltIn,
@@ -209,31 +225,56 @@ fn idempotence(values: &Values, acks: Acks) -> Result<bool, ConfigError> {
     if !values.boolean(name) {
         return Ok(false);
     }
-    let refuse = |key: &str, value: String, reason: &str| Err(ConfigError::new(key, value, reason));
+    let refuse = |key: &str, sentence: &str| Err(ConfigError::conflict(key, sentence));
     let asked_for = values.is_given(name);
     let retries = values.int("retries");
     let in_flight = values.int("max.in.flight.requests.per.connection");
     if retries == 0 && asked_for {
-        return refuse("retries", retries.to_string(), "must be above 0 for the idempotent producer");
+        return refuse("retries", "Must set retries to non-zero when using the idempotent producer.");
     }
     if acks != Acks::All && asked_for {
-        return refuse("acks", acks.name().to_owned(), "must be all for the idempotent producer");
+        let sentence = "Must set acks to all in order to use the idempotent producer. Otherwise we cannot guarantee \
+                        idempotence.";
+        return refuse("acks", sentence);
     }
     if in_flight > MAX_IN_FLIGHT_FOR_IDEMPOTENCE {
         let key = "max.in.flight.requests.per.connection";
-        return refuse(key, in_flight.to_string(), "must be at most 5 for the idempotent producer");
+        let sentence = format!(
+            "To use the idempotent producer, {key} must be set to at most 5. Current value is {in_flight}."
+        );
+        return refuse(key, &sentence);
     }
     Ok(retries > 0 && acks == Acks::All)
+}
+
+fn compression(values: &Values) -> Result<Compression, ConfigError> {
+    let name = values.text("compression.type");
+    let codec = Compression::of_name(name).filter(|codec| codec.is_supported());
+    codec.ok_or_else(|| ConfigError::new("compression.type", name, "this build has no codecs"))
+}
+
+fn gzip_level(values: &Values) -> Result<Option<u32>, ConfigError> {
+    let name = "compression.gzip.level";
+    match values.int(name) {
+        -1 => Ok(None),
+        0 => Err(ConfigError::new(name, 0, "Value must be between 1 and 9 or equal to -1")),
+        level => Ok(Some(level.unsigned_abs())),
+    }
+}
+
+/// A LONG that Kafka cuts to an INT.
+fn linger_ms(values: &Values) -> i64 {
+    values.integer("linger.ms").min(i32::MAX.into())
 }
 
 /// delivery.timeout.ms, which must cover linger.ms and one request (R-PROD-15).
 fn delivery_timeout_ms(values: &Values) -> Result<i64, ConfigError> {
     let name = "delivery.timeout.ms";
     let timeout_ms = values.integer(name);
-    let least_ms = (values.integer("linger.ms") + values.integer("request.timeout.ms")).min(i32::MAX.into());
+    let least_ms = (linger_ms(values) + values.integer("request.timeout.ms")).min(i32::MAX.into());
     if timeout_ms < least_ms && values.is_given(name) {
-        let reason = "should be equal to or larger than linger.ms + request.timeout.ms";
-        return Err(ConfigError::new(name, timeout_ms, reason));
+        let sentence = "delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms";
+        return Err(ConfigError::conflict(name, sentence));
     }
     Ok(timeout_ms.max(least_ms))
 }
@@ -246,6 +287,10 @@ mod tests {
         ProducerConfig::read(
             &given.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
         )
+    }
+
+    fn check_conflict(given: &[(&str, &str)], sentence: &str) {
+        assert_eq!(read(given).unwrap_err().to_string(), sentence);
     }
 
     fn check_refused(given: &[(&str, &str)], key: &str) {
@@ -289,8 +334,41 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_go_together_is_told_in_kafkas_words_a73_r_prod_22() {
+        check_conflict(
+            &[("acks", "1"), ("enable.idempotence", "true")],
+            "Must set acks to all in order to use the idempotent producer. Otherwise we cannot guarantee \
+             idempotence.",
+        );
+        check_conflict(
+            &[("retries", "0"), ("enable.idempotence", "true")],
+            "Must set retries to non-zero when using the idempotent producer.",
+        );
+        check_conflict(
+            &[("max.in.flight.requests.per.connection", "6")],
+            "To use the idempotent producer, max.in.flight.requests.per.connection must be set to at most 5. \
+             Current value is 6.",
+        );
+        check_conflict(
+            &[("delivery.timeout.ms", "30004")],
+            "delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms",
+        );
+        // Retries are looked at first, then acks, then requests in flight.
+        let all = [("acks", "1"), ("retries", "0"), ("enable.idempotence", "true")];
+        check_conflict(&all, "Must set retries to non-zero when using the idempotent producer.");
+    }
+
+    #[test]
+    fn a_removed_partitioner_is_refused_r_prod_13() {
+        for class in ["DefaultPartitioner", "UniformStickyPartitioner"] {
+            let class = format!("org.apache.kafka.clients.producer.internals.{class}");
+            check_refused(&[("partitioner.class", &class)], "partitioner.class");
+        }
+    }
+
+    #[test]
     fn what_has_no_effect_is_refused() {
-        check_refused(&[("compression.type", "gzip")], "compression.type");
+        check_refused(&[("compression.zstd.level", "3")], "compression.zstd.level");
         check_refused(&[("transactional.id", "t")], "transactional.id");
         check_refused(&[("bootstrap.servers", "b")], "bootstrap.servers");
         check_refused(&[("linger", "5")], "linger");

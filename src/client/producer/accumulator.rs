@@ -6,14 +6,15 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use super::batch::{BatchId, Place, ProducerBatch};
+use super::batch::{BatchId, Place, ProducerBatch, Shape};
+use super::ratio::Ratio;
 use crate::kafka::record::{NewRecord, size_upper_bound};
 use crate::kafka::time::Time;
 use crate::kafka::types::{LeaderEpoch, TopicPartition};
 
 #[derive(Clone, Debug)]
 pub struct Accumulator {
-    batch_size: i32,
+    shape: Shape,
     linger_ms: i64,
     free_bytes: i64,
     next_id: i64,
@@ -34,9 +35,9 @@ pub enum Readiness {
 pub struct MemoryExhausted;
 
 impl Accumulator {
-    pub fn new(batch_size: i32, linger_ms: i64, buffer_memory: i64) -> Accumulator {
+    pub fn new(shape: Shape, linger_ms: i64, buffer_memory: i64) -> Accumulator {
         Accumulator {
-            batch_size,
+            shape,
             linger_ms,
             free_bytes: buffer_memory,
             next_id: 0,
@@ -76,7 +77,7 @@ impl Accumulator {
         if !self.has_room(record) {
             return Err(MemoryExhausted);
         }
-        let batch = ProducerBatch::new(now, tp.clone(), self.batch_size, record);
+        let batch = ProducerBatch::new(now, tp.clone(), self.shape, record);
         let bytes = batch.size_bytes();
         let id = self.insert(batch);
         self.queues.entry(tp.clone()).or_default().push_back(id);
@@ -85,7 +86,7 @@ impl Accumulator {
 
     /// Whether buffer.memory has room for a new batch with this record.
     pub fn has_room(&self, record: &NewRecord<'_>) -> bool {
-        i64::from(self.batch_size.max(size_upper_bound(record))) <= self.free_bytes
+        i64::from(self.shape.bytes.max(size_upper_bound(record))) <= self.free_bytes
     }
 
     /// Whether none of the partition's waiting batches takes another record.
@@ -169,6 +170,17 @@ impl Accumulator {
         first
     }
 
+    /// Compresses a batch that is about to be sent, and learns from it how well its records compress (R-PROD-5).
+    pub fn close(&mut self, id: BatchId) {
+        let ratio = self.batch_mut(id).close();
+        self.shape.ratio = self.shape.ratio.learned(ratio);
+    }
+
+    /// How well records are expected to compress.
+    pub fn ratio(&self) -> Ratio {
+        self.shape.ratio
+    }
+
     /// Puts a batch back in front (R-PROD-21). With sequence numbers it goes behind those that precede it, whatever
     /// order their failures came in.
     pub fn reenqueue(&mut self, id: BatchId) {
@@ -184,7 +196,8 @@ impl Accumulator {
 
     /// Replaces a batch in flight by smaller ones at the front of its queue (R-PROD-19); gives their ids in order.
     pub fn split(&mut self, id: BatchId) -> Vec<BatchId> {
-        let parts = self.batch(id).split(self.batch_size);
+        self.shape.ratio = Ratio::reset(self.batch_mut(id).close());
+        let parts = self.batch(id).split(self.shape);
         self.remove(id);
         let ids: Vec<BatchId> = parts.into_iter().map(|part| self.insert(part)).collect();
         for id in ids.iter().rev() {
@@ -231,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_ready_when_it_lingered_or_another_waits_behind_it_r_prod_3() {
-        let mut accumulator = Accumulator::new(70, 5, 1000);
+        let mut accumulator = Accumulator::new(Shape::plain(70), 5, 1000);
         append(&mut accumulator, 10).unwrap();
         check_ready(&accumulator, 14, Readiness::At(Time::from_ms(15)));
         check_ready(&accumulator, 15, Readiness::Ready);
@@ -243,7 +256,7 @@ mod tests {
 
     #[test]
     fn memory_is_taken_a_batch_at_a_time_and_given_back_r_prod_2() {
-        let mut accumulator = Accumulator::new(100, 5, 200);
+        let mut accumulator = Accumulator::new(Shape::plain(100), 5, 200);
         for _ in 0..5 {
             append(&mut accumulator, 0).unwrap();
         }
@@ -257,7 +270,7 @@ mod tests {
 
     #[test]
     fn retried_batches_return_in_the_order_of_their_sequences_r_prod_21() {
-        let mut accumulator = Accumulator::new(0, 0, 1_000_000);
+        let mut accumulator = Accumulator::new(Shape::plain(0), 0, 1_000_000);
         // Two of these records fit into the room that one may need at most.
         for _ in 0..8 {
             append(&mut accumulator, 0).unwrap();

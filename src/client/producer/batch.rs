@@ -5,9 +5,15 @@
 
 use bytes::Bytes;
 
-use crate::kafka::record::{BatchBuilder, NewRecord, increment_sequence, size_upper_bound};
+use super::ratio::Ratio;
+use crate::client::config::producer::ProducerConfig;
+use crate::kafka::record::{
+    BatchBuilder, BatchParameters, Compression, HEADER_SIZE, NewRecord, increment_sequence, size_upper_bound,
+};
 use crate::kafka::time::Time;
 use crate::kafka::types::{LeaderEpoch, ProducerEpoch, ProducerId, TopicPartition};
+
+const HEADER_BYTES: i32 = HEADER_SIZE as i32;
 
 /// A batch's number within its producer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +26,30 @@ pub struct Sequence {
     pub epoch: ProducerEpoch,
     /// Of the first record.
     pub base: i32,
+}
+
+/// What new batches are like.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// batch.size.
+    pub bytes: i32,
+    pub compression: Compression,
+    pub gzip_level: Option<u32>,
+    /// How well the records are expected to compress.
+    pub ratio: Ratio,
+}
+
+impl Shape {
+    pub fn of(config: &ProducerConfig) -> Shape {
+        let (bytes, compression) = (config.batch_size, config.compression);
+        Shape { bytes, compression, gzip_level: config.gzip_level, ratio: Ratio::INITIAL }
+    }
+
+    /// Without compression.
+    #[cfg(test)]
+    pub fn plain(bytes: i32) -> Shape {
+        Shape { bytes, compression: Compression::None, gzip_level: None, ratio: Ratio::INITIAL }
+    }
 }
 
 /// Where a batch is.
@@ -50,7 +80,12 @@ pub struct ProducerBatch {
     /// The sequence was given anew by an epoch bump since the batch was last sent.
     pub sequence_reset: bool,
     records: BatchBuilder,
+    shape: Shape,
     write_limit_bytes: i32,
+    /// The most that a record of it could need in a batch of its own.
+    largest_bytes: i32,
+    /// Bytes of the records before compression, once they are compressed.
+    plain_bytes: Option<i32>,
     closed: bool,
     is_split: bool,
     retry: Option<Retry>,
@@ -58,9 +93,11 @@ pub struct ProducerBatch {
 }
 
 impl ProducerBatch {
-    /// A batch that has room for `batch_size` bytes, or for this one record (R-PROD-5).
-    pub fn new(now: Time, tp: TopicPartition, batch_size: i32, first: &NewRecord<'_>) -> ProducerBatch {
-        let mut records = BatchBuilder::new();
+    /// A batch that has room for batch.size bytes, or for this one record (R-PROD-5).
+    pub fn new(now: Time, tp: TopicPartition, shape: Shape, first: &NewRecord<'_>) -> ProducerBatch {
+        let Shape { compression, gzip_level, .. } = shape;
+        let mut records =
+            BatchBuilder::with(BatchParameters { compression, gzip_level, ..BatchParameters::default() });
         records.append(first);
         ProducerBatch {
             tp,
@@ -70,7 +107,10 @@ impl ProducerBatch {
             sequence: None,
             sequence_reset: false,
             records,
-            write_limit_bytes: batch_size.max(size_upper_bound(first)),
+            shape,
+            write_limit_bytes: shape.bytes.max(size_upper_bound(first)),
+            largest_bytes: size_upper_bound(first),
+            plain_bytes: None,
             closed: false,
             is_split: false,
             retry: None,
@@ -78,13 +118,29 @@ impl ProducerBatch {
         }
     }
 
-    /// Takes the record if the batch is open and has room; closes the batch otherwise (R-PROD-2).
+    /// Takes the record if the batch is open and has room; closes the batch otherwise (R-PROD-2). Nobody knows how well a
+    /// record compresses that is yet to come (R-PROD-5).
     pub fn try_append(&mut self, record: &NewRecord<'_>) -> bool {
-        self.closed |= self.records.size_with(record) > self.write_limit_bytes;
+        let more_bytes = self.records.size_with(record) - self.records.size_bytes();
+        self.closed |= self.is_full() || self.size_bytes() + more_bytes > self.write_limit_bytes;
         if !self.closed {
             self.records.append(record);
+            self.largest_bytes = self.largest_bytes.max(size_upper_bound(record));
         }
         !self.closed
+    }
+
+    /// Compresses the records; there will be no more. Gives how well they compressed.
+    pub fn close(&mut self) -> Ratio {
+        self.closed = true;
+        let plain_bytes = *self.plain_bytes.get_or_insert(self.records.size_bytes() - HEADER_BYTES);
+        self.records.close();
+        Ratio::of(self.records.size_bytes() - HEADER_BYTES, plain_bytes)
+    }
+
+    /// Bytes of its records before compression.
+    pub fn plain_bytes(&self) -> i32 {
+        self.plain_bytes.unwrap_or(self.records.size_bytes() - HEADER_BYTES)
     }
 
     pub fn is_full(&self) -> bool {
@@ -95,8 +151,12 @@ impl ProducerBatch {
         self.records.record_count()
     }
 
+    /// Exact without compression and once the records are compressed, else an estimate (R-PROD-5).
     pub fn size_bytes(&self) -> i32 {
-        self.records.size_bytes()
+        match (self.shape.compression, self.plain_bytes) {
+            (Compression::None, _) | (_, Some(_)) => self.records.size_bytes(),
+            _ => HEADER_BYTES + self.shape.ratio.estimate(self.records.size_bytes() - HEADER_BYTES),
+        }
     }
 
     /// What the batch takes of buffer.memory.
@@ -144,10 +204,12 @@ impl ProducerBatch {
         (retry.not_before > now).then_some(retry.not_before)
     }
 
-    /// The same records in batches of at most `batch_size` bytes, with the sequence numbers they have here (R-PROD-19).
-    /// A batch that came out of a split is halved, whatever `batch_size` says.
-    pub fn split(&self, batch_size: i32) -> Vec<ProducerBatch> {
-        let batch_size = if self.is_split { self.size_bytes() / 2 } else { batch_size };
+    /// The same records in batches of this shape, with the sequence numbers they have here (R-PROD-19). A batch that came
+    /// out of a split is halved, whatever batch.size says.
+    pub fn split(&self, mut shape: Shape) -> Vec<ProducerBatch> {
+        if self.is_split {
+            shape.bytes = self.largest_bytes.max(self.size_bytes() / 2);
+        }
         let records = self.records.clone().finish(None).records().expect("the batch was built here");
         let mut parts: Vec<ProducerBatch> = Vec::new();
         for record in &records {
@@ -158,7 +220,7 @@ impl ProducerBatch {
                 headers: &record.headers,
             };
             if parts.last_mut().is_none_or(|last| !last.try_append(&record)) {
-                parts.push(ProducerBatch::new(self.created_at, self.tp.clone(), batch_size, &record));
+                parts.push(ProducerBatch::new(self.created_at, self.tp.clone(), shape, &record));
             }
         }
         let mut sequence = self.sequence;
@@ -183,7 +245,7 @@ mod tests {
 
     fn batch(batch_size: i32, values: &[&[u8]]) -> ProducerBatch {
         let tp = TopicPartition::new(&"orders".into(), 0);
-        let mut batch = ProducerBatch::new(Time::ZERO, tp, batch_size, &record(values[0]));
+        let mut batch = ProducerBatch::new(Time::ZERO, tp, Shape::plain(batch_size), &record(values[0]));
         for value in &values[1..] {
             assert!(batch.try_append(&record(value)));
         }
@@ -221,10 +283,10 @@ mod tests {
         let value = [7; 40];
         let mut whole = batch(1000, &[&value, &value, &value, &value, &value]);
         whole.sequence = Some(Sequence { producer: ProducerId(9), epoch: ProducerEpoch(1), base: i32::MAX });
-        let parts = whole.split(170);
+        let parts = whole.split(Shape::plain(170));
         let counts: Vec<_> = parts.iter().map(|part| (part.base_sequence(), part.record_count())).collect();
         assert_eq!(counts, [(i32::MAX, 2), (1, 2), (3, 1)]);
-        let halves = parts[0].split(170);
+        let halves = parts[0].split(Shape::plain(170));
         assert_eq!(halves.len(), 2);
         assert_eq!((halves[0].base_sequence(), halves[1].base_sequence()), (i32::MAX, 0));
     }

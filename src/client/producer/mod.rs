@@ -7,7 +7,9 @@
 
 mod accumulator;
 mod batch;
+mod java_float;
 mod partitioning;
+mod ratio;
 mod sender;
 mod sequences;
 pub mod status;
@@ -19,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use self::accumulator::{Accumulator, Readiness};
-use self::batch::Place as BatchPlace;
+use self::batch::{Place as BatchPlace, Shape};
 use self::partitioning::{Partitioning, Place};
 use self::sender::{IdRequest, SentBatch};
 use self::sequences::Sequences;
@@ -149,7 +151,7 @@ impl Producer {
             metadata: Metadata::new(bootstrap, config.common, true, metadata_random),
             workload: Workload::new(Random::stream(seed, "workload")),
             partitioning: Partitioning::new(&config, Random::stream(seed, "partitioner")),
-            accumulator: Accumulator::new(config.batch_size, config.linger_ms, config.buffer_memory),
+            accumulator: Accumulator::new(Shape::of(&config), config.linger_ms, config.buffer_memory),
             sequences: config.enable_idempotence.then(Sequences::default),
             id_request: IdRequest::Due(Time::ZERO),
             blocked: None,

@@ -162,8 +162,9 @@ impl Producer {
             if !drained.is_empty() && size_bytes + batch_bytes > i64::from(self.config.max_request_size) {
                 break;
             }
-            size_bytes += batch_bytes;
             self.accumulator.take_first(tp);
+            self.accumulator.close(id);
+            size_bytes += i64::from(self.accumulator.batch(id).size_bytes());
             self.last_drained.insert(node, tp.clone());
             drained.push(id);
         }

@@ -204,6 +204,7 @@ impl Sequences {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::producer::batch::Shape;
     use crate::kafka::record::NewRecord;
     use crate::kafka::time::Time;
 
@@ -222,7 +223,7 @@ mod tests {
         /// A batch of one record that is not sent yet.
         fn fresh() -> ProducerBatch {
             let tp = TopicPartition::new(&"orders".into(), 0);
-            ProducerBatch::new(Time::ZERO, tp, 0, &NewRecord::default())
+            ProducerBatch::new(Time::ZERO, tp, Shape::plain(0), &NewRecord::default())
         }
 
         fn send(&mut self) -> (BatchId, ProducerBatch) {

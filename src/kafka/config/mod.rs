@@ -22,6 +22,8 @@ mod topic;
 mod transaction_keys;
 
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
 
 pub use broker::{BrokerConfig, MetadataLogConfig, QuorumConfig, ShareCoordinatorConfig};
 pub use broker_keys::{broker_key, broker_keys, has_effect_on_brokers};
@@ -122,17 +124,33 @@ impl Kind {
 }
 
 /// A value that a client does not take, in the words of Kafka's ConfigException.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("Invalid value {value} for configuration {key}: {reason}")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     pub key: String,
-    pub value: String,
+    /// `None` where Kafka's reason says all: two configs do not go together.
+    value: Option<String>,
     pub reason: String,
+}
+
+impl Error for ConfigError {}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Some(value) => write!(f, "Invalid value {value} for configuration {}: {}", self.key, self.reason),
+            None => f.write_str(&self.reason),
+        }
+    }
 }
 
 impl ConfigError {
     pub fn new(key: &str, value: impl ToString, reason: impl Into<String>) -> ConfigError {
-        ConfigError { key: key.to_owned(), value: value.to_string(), reason: reason.into() }
+        ConfigError { key: key.to_owned(), value: Some(value.to_string()), reason: reason.into() }
+    }
+
+    /// Configs that do not go together, in Kafka's sentence; `key` is the one to change.
+    pub fn conflict(key: &str, sentence: impl Into<String>) -> ConfigError {
+        ConfigError { key: key.to_owned(), value: None, reason: sentence.into() }
     }
 }
 

@@ -23,6 +23,8 @@ pub struct BatchParameters {
     pub base_offset: Offset,
     pub leader_epoch: LeaderEpoch,
     pub compression: Compression,
+    /// `compression.gzip.level`, 1 to 9; `None` for the codec's own.
+    pub gzip_level: Option<u32>,
     /// When the broker appended it, under LogAppendTime.
     pub append_time_ms: Option<i64>,
     pub producer_id: ProducerId,
@@ -40,6 +42,7 @@ impl Default for BatchParameters {
             base_offset: Offset::ZERO,
             leader_epoch: LeaderEpoch::NONE,
             compression: Compression::None,
+            gzip_level: None,
             append_time_ms: None,
             producer_id: ProducerId::NONE,
             producer_epoch: ProducerEpoch::NONE,
@@ -59,6 +62,7 @@ impl BatchParameters {
             base_offset: batch.base_offset(),
             leader_epoch: batch.leader_epoch(),
             compression: Compression::None,
+            gzip_level: None,
             append_time_ms: is_append_time.then(|| batch.max_timestamp_ms()),
             producer_id: batch.producer_id(),
             producer_epoch: batch.producer_epoch(),
@@ -97,6 +101,8 @@ pub struct BatchBuilder {
     /// The first record's timestamp, or the delete horizon.
     base_timestamp_ms: Option<i64>,
     max_timestamp_ms: i64,
+    /// The records are compressed already.
+    closed: bool,
 }
 
 impl Default for BatchBuilder {
@@ -119,6 +125,7 @@ impl BatchBuilder {
             last_offset_delta: -1,
             base_timestamp_ms: parameters.delete_horizon_ms,
             max_timestamp_ms: NO_TIMESTAMP,
+            closed: false,
             parameters,
         }
     }
@@ -131,7 +138,7 @@ impl BatchBuilder {
         self.record_count == 0
     }
 
-    /// Before compression.
+    /// Before compression, or after it once the builder is closed.
     pub fn size_bytes(&self) -> i32 {
         self.bytes.len() as i32
     }
@@ -153,13 +160,24 @@ impl BatchBuilder {
     ///
     /// Panics if that is not behind the record before it.
     pub fn append_at(&mut self, offset_delta: i32, record: &NewRecord<'_>) {
-        assert!(offset_delta > self.last_offset_delta, "offsets ascend");
+        assert!(offset_delta > self.last_offset_delta && !self.closed, "offsets ascend, until it is closed");
         let timestamp_delta_ms = self.timestamp_delta_ms(record.timestamp_ms);
         self.base_timestamp_ms.get_or_insert(record.timestamp_ms);
         self.max_timestamp_ms = self.max_timestamp_ms.max(record.timestamp_ms);
         record.write(timestamp_delta_ms, offset_delta, &mut self.bytes);
         self.record_count += 1;
         self.last_offset_delta = offset_delta;
+    }
+
+    /// Compresses the records; there will be no more.
+    pub fn close(&mut self) {
+        let BatchParameters { compression, gzip_level, .. } = self.parameters;
+        if compression != Compression::None && !self.closed {
+            let block = compression.compress(&self.bytes[HEADER_SIZE..], gzip_level);
+            self.bytes.truncate(HEADER_SIZE);
+            self.bytes.extend_from_slice(&block);
+        }
+        self.closed = true;
     }
 
     /// The finished batch as a producer sends it; an idempotent producer gives its id, its epoch and the first record's
@@ -180,11 +198,7 @@ impl BatchBuilder {
     /// Panics if there is no record.
     pub fn build(mut self) -> Batch {
         assert!(!self.is_empty(), "a batch holds at least one record");
-        if self.parameters.compression != Compression::None {
-            let block = self.parameters.compression.compress(&self.bytes[HEADER_SIZE..]);
-            self.bytes.truncate(HEADER_SIZE);
-            self.bytes.extend_from_slice(&block);
-        }
+        self.close();
         self.seal()
     }
 

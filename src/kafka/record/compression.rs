@@ -56,14 +56,14 @@ impl Compression {
     }
 
     /// Panics if the codec is not supported.
-    pub(super) fn compress(self, records: &[u8]) -> Vec<u8> {
+    pub(super) fn compress(self, records: &[u8], gzip_level: Option<u32>) -> Vec<u8> {
         assert!(self.is_supported(), "{self} is not compiled in");
         match self {
             Compression::None => records.to_vec(),
             #[cfg(feature = "codecs")]
-            _ => codecs::compress(self, records),
+            _ => codecs::compress(self, records, gzip_level),
             #[cfg(not(feature = "codecs"))]
-            _ => unreachable!("{self} is not compiled in"),
+            _ => unreachable!("{self} at {gzip_level:?} is not compiled in"),
         }
     }
 
@@ -97,10 +97,12 @@ mod codecs {
     const XERIAL_VERSIONS: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
     const XERIAL_BLOCK_BYTES: usize = 32 << 10;
 
-    pub(super) fn compress(codec: Compression, records: &[u8]) -> Vec<u8> {
+    pub(super) fn compress(codec: Compression, records: &[u8], gzip_level: Option<u32>) -> Vec<u8> {
         match codec {
             Compression::None => Ok(records.to_vec()),
-            Compression::Gzip => gzip(records),
+            Compression::Gzip => {
+                gzip(records, gzip_level.map_or_else(Default::default, flate2::Compression::new))
+            }
             Compression::Snappy => xerial(records),
             Compression::Lz4 => lz4(records),
             Compression::Zstd => Ok(compress_to_vec(records, CompressionLevel::Fastest)),
@@ -108,8 +110,8 @@ mod codecs {
         .expect("writing to memory does not fail")
     }
 
-    fn gzip(records: &[u8]) -> io::Result<Vec<u8>> {
-        let mut encoder = GzBuilder::new().write(Vec::new(), flate2::Compression::default());
+    fn gzip(records: &[u8], level: flate2::Compression) -> io::Result<Vec<u8>> {
+        let mut encoder = GzBuilder::new().write(Vec::new(), level);
         encoder.write_all(records)?;
         encoder.finish()
     }

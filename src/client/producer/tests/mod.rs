@@ -1,5 +1,7 @@
 //! The producer against a cluster that answers at once, except Produce: those answers a test gives itself.
 
+#[cfg(feature = "codecs")]
+mod compression;
 mod partitioning;
 mod retries;
 mod sending;

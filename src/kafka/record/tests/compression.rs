@@ -53,9 +53,9 @@ fn a_block_of_plain_snappy_is_read_as_well_as_xerials() {
 fn a_block_that_inflates_beyond_the_limit_is_refused() {
     let limit_bytes = MAX_BLOCK_BYTES as i64;
     for codec in CODECS {
-        let fits = Bytes::from(codec.compress(&vec![0; MAX_BLOCK_BYTES]));
+        let fits = Bytes::from(codec.compress(&vec![0; MAX_BLOCK_BYTES], None));
         assert_eq!(codec.decompress(&fits).map(|block| block.len()), Ok(MAX_BLOCK_BYTES), "{codec}");
-        let bomb = Bytes::from(codec.compress(&vec![0; MAX_BLOCK_BYTES + 1]));
+        let bomb = Bytes::from(codec.compress(&vec![0; MAX_BLOCK_BYTES + 1], None));
         assert_eq!(codec.decompress(&bomb), Err(BatchError::Inflated { limit_bytes }), "{codec}");
     }
 }
@@ -63,7 +63,7 @@ fn a_block_that_inflates_beyond_the_limit_is_refused() {
 #[test]
 fn a_damaged_or_cut_off_block_is_an_error_and_never_a_panic() {
     for codec in CODECS {
-        let block = codec.compress(&noise(500));
+        let block = codec.compress(&noise(500), None);
         for at in 0..block.len() {
             let mut flipped = block.clone();
             flipped[at] ^= 0x41;

@@ -39,13 +39,15 @@ fn producers() -> impl Strategy<Value = ProducerSpec> {
     let rate = prop_oneof!["[1-9][0-9]{0,2}/s", "1/[1-9][0-9]{0,3}ms", "[1-9]/min", "1/2h"];
     let keys = prop_oneof!["[a-z \"\\\\]{1,8}", "[a-z-]{0,8}\\{0\\.\\.[0-9]{1,4}\\}[a-z=]{0,4}"];
     let rest = (option::of(0..100), option::of("[^\\p{Cc}]{0,20}"), option::of(0..100_000), configs());
-    (name(), topic(), rate, keys, rest).prop_map(|(name, topic, rate, keys, (partition, value, value_size, config))| {
-        let keys = keys.parse().expect("a key pattern");
-        let value = value.map_or_else(|| ValuePattern::for_keys(&keys), |text| ValuePattern::new(&text));
-        let rate = rate.parse().expect("a rate");
-        let name = ClientName::new(&name);
-ProducerSpec { name, topic, rate, keys, partition, value, value_size, config }
-    })
+    (name(), topic(), rate, keys, rest).prop_map(
+        |(name, topic, rate, keys, (partition, value, value_size, config))| {
+            let keys = keys.parse().expect("a key pattern");
+            let value = value.map_or_else(|| ValuePattern::for_keys(&keys), |text| ValuePattern::new(&text));
+            let rate = rate.parse().expect("a rate");
+            let name = ClientName::new(&name);
+            ProducerSpec { name, topic, rate, keys, partition, value, value_size, config }
+        },
+    )
 }
 
 fn line() -> impl Strategy<Value = Line> {
