@@ -280,8 +280,10 @@ pub struct ConsumerView {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedView {
     pub tp: TopicPartition,
-    /// Everything below is done.
+    /// The SPSO: everything below is done.
     pub start: Offset,
+    /// The SPEO: nobody has had what lies from here on.
+    pub end: Offset,
     /// Records up to the high watermark that are not done.
     pub lag: i64,
     pub runs: Rc<[RunView]>,

@@ -145,10 +145,11 @@ pub fn group(view: &GroupView) -> String {
     )
 }
 
-/// "orders-0: done below 4, lag 2 records; records 4 to 5, acquired by s1, delivery 2, locked for 29 s."
+/// "orders-0: done below 4, untouched from 7 on, lag 2 records; records 4 to 5, acquired by s1, delivery 2, locked for 29 s."
 pub fn shared(view: &SharedView) -> String {
     let runs: String = view.runs.iter().map(|view| format!("; {}", run(view))).collect();
-    format!("{}: done below {}, lag {}{runs}.", view.tp, view.start, count(view.lag, "record"))
+    let lag = count(view.lag, "record");
+    format!("{}: done below {}, untouched from {} on, lag {lag}{runs}.", view.tp, view.start, view.end)
 }
 
 pub fn run(view: &RunView) -> String {
@@ -288,12 +289,13 @@ mod tests {
         let view = SharedView {
             tp: TopicPartition::new(&Topic::new("orders"), 0),
             start: Offset(4),
+            end: Offset(7),
             lag: 3,
             runs: Rc::from([run(4, 5, "acquired", Some("s1")), run(6, 6, "available", None)]),
         };
         assert_eq!(
             shared(&view),
-            "orders-0: done below 4, lag 3 records; records 4 to 5, acquired by s1, delivery 2, locked for 29 s; \
+            "orders-0: done below 4, untouched from 7 on, lag 3 records; records 4 to 5, acquired by s1, delivery 2, locked for 29 s; \
              record 6, available, delivery 2."
         );
         let short: Vec<String> = view.runs.iter().map(run_in_short).collect();

@@ -23,8 +23,8 @@ use crate::view::model::{Flight, FlightKind, Model};
 const CANVAS_ID: &str = "flights";
 /// A scene narrower than this has one column of cards.
 const ONE_COLUMN: f64 = 745.0;
-/// Cards, and what stands in the head of a group.
-const TEXTS: &str = "[data-node], .group-head > *";
+/// Cards, and what stands in a group beside them.
+const TEXTS: &str = "[data-node], .group-head > *, .shared";
 /// Of more links than these only the busy ones are drawn.
 const MOST_LINKS: usize = 24;
 

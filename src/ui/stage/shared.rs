@@ -5,18 +5,21 @@ use yew::prelude::*;
 use crate::view::model::{RunView, SharedView};
 use crate::view::sentences;
 
+/// The roles are told since a narrow page lays the rows out as grids, of which browsers would not say that they are rows.
 pub fn shared_table(partitions: &[SharedView]) -> Html {
     html! {
         <div class="consumed shared">
-            <table>
-                <thead>
-                    <tr>
-                        <th scope="col"><span class="unseen">{ "partition" }</span></th>
-                        <th scope="col">{ "start" }</th><th scope="col">{ "lag" }</th>
-                        <th scope="col">{ "in flight" }</th>
+            <table role="table">
+                <thead role="rowgroup">
+                    <tr role="row">
+                        <th role="columnheader" scope="col"><span class="unseen">{ "partition" }</span></th>
+                        <th role="columnheader" scope="col" title="share-partition start offset: everything below is done">{ "SPSO" }</th>
+                        <th role="columnheader" scope="col" title="share-partition end offset: nobody has had what lies from here on">{ "SPEO" }</th>
+                        <th role="columnheader" scope="col">{ "lag" }</th>
+                        <th role="columnheader" scope="col" class="runs">{ "in flight" }</th>
                     </tr>
                 </thead>
-                <tbody>{ for partitions.iter().map(partition) }</tbody>
+                <tbody role="rowgroup">{ for partitions.iter().map(partition) }</tbody>
             </table>
         </div>
     }
@@ -24,18 +27,19 @@ pub fn shared_table(partitions: &[SharedView]) -> Html {
 
 fn partition(view: &SharedView) -> Html {
     html! {
-        <tr key={view.tp.to_string()}>
-            <th scope="row">{ view.tp.to_string() }</th>
-            <td>{ view.start.to_string() }</td>
-            <td>{ view.lag }</td>
-            <td class="runs">{ for view.runs.iter().map(run) }</td>
+        <tr role="row" key={view.tp.to_string()}>
+            <th role="rowheader" scope="row">{ view.tp.to_string() }</th>
+            <td role="cell">{ view.start.to_string() }</td>
+            <td role="cell">{ view.end.to_string() }</td>
+            <td role="cell">{ view.lag }</td>
+            <td role="cell" class="runs">{ for view.runs.iter().map(run) }</td>
         </tr>
     }
 }
 
 fn run(view: &RunView) -> Html {
     html! {
-        <span key={view.first.0} class={classes!("chip", "run", view.state)} title={sentences::run(view)}>
+        <span key={view.first.0} class={classes!("chip", "held", view.state)} title={sentences::run(view)}>
             { sentences::run_in_short(view) }
         </span>
     }

@@ -78,10 +78,12 @@ fn shared_partitions(
     let mut shared: Vec<SharedView> = of_group
         .filter_map(|(key, partition)| {
             let tp = TopicPartition::new(shown.image.topic_name(key.topic_id)?, key.partition);
-            let end = (shown.ends)(&tp).unwrap_or(partition.end_offset());
+            let high_watermark = (shown.ends)(&tp).unwrap_or(partition.end_offset());
+            let start = partition.start_offset();
             Some(SharedView {
-                start: partition.start_offset(),
-                lag: (end - partition.start_offset() - i64::from(partition.delivery_complete_count())).max(0),
+                start,
+                end: partition.in_flight().last().map_or(start, |(range, _)| range.last + 1),
+                lag: (high_watermark - start - i64::from(partition.delivery_complete_count())).max(0),
                 runs: runs(partition, &name_of, shown.now).into(),
                 tp,
             })
@@ -94,9 +96,11 @@ fn shared_partitions(
 /// What is in flight, neighbours of one state together.
 fn runs(partition: &SharePartition, name_of: &dyn Fn(&MemberId) -> Rc<str>, now: Time) -> Vec<RunView> {
     let mut runs: Vec<RunView> = Vec::new();
-    for (range, state) in partition.in_flight() {
+    let start = partition.start_offset();
+    // A batch stays whole until all of it is done, so that it may begin below what is.
+    for (range, state) in partition.in_flight().filter(|(range, _)| range.last >= start) {
         let run = RunView {
-            first: range.first,
+            first: range.first.max(start),
             last: range.last,
             state: match state.state() {
                 RecordState::Available => "available",
@@ -106,7 +110,10 @@ fn runs(partition: &SharePartition, name_of: &dyn Fn(&MemberId) -> Rc<str>, now:
             },
             deliveries: state.delivery_count(),
             holder: state.holder().map(name_of),
-            lock: state.lock_ends().map(|ends| Rc::from(seconds(ends.ms_since(now)))),
+            lock: state
+                .lock_ends()
+                .filter(|_| state.state() == RecordState::Acquired)
+                .map(|ends| Rc::from(seconds(ends.ms_since(now)))),
         };
         match runs.last_mut() {
             Some(last) if last.last + 1 == run.first && last.is_like(&run) => last.last = run.last,
