@@ -353,6 +353,11 @@ impl<C: Clone> NetworkClient<C> {
         fx.push(Effect::Send { to: peer, correlation, request });
     }
 
+    /// The number that the next request gets.
+    pub fn next_correlation(&self) -> i32 {
+        self.next_correlation
+    }
+
     fn take_correlation(&mut self) -> i32 {
         let correlation = self.next_correlation;
         self.next_correlation = correlation.wrapping_add(1) & i32::MAX;

@@ -56,6 +56,10 @@ newtype!(
     GroupEpoch(i32)
 );
 newtype!(
+    /// A batch's number within its producer's process.
+    BatchId(i64)
+);
+newtype!(
     /// Id of an idempotent producer.
     ProducerId(i64)
 );

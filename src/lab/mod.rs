@@ -6,6 +6,7 @@ pub mod words;
 pub mod command;
 pub mod scenario;
 pub mod narrator;
+pub mod ledger;
 pub mod narrative;
 pub mod pace;
 pub mod journal;

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use super::boot::Boot;
 use super::command::{Clients, CommandError, parse, print};
 use super::journal::{Entry, Journal};
+use super::ledger::Ledger;
 use super::narrative::Narrative;
 use super::narrator::{Narrator, Sentence};
 use super::pace::{self, Situation, StopsAt};
@@ -61,6 +62,7 @@ pub struct Session {
     journal: Journal,
     narrator: Narrator,
     narrative: Narrative,
+    ledger: Ledger,
     /// Events of the trace that were heard.
     heard: u64,
     rebalancing: BTreeSet<GroupId>,
@@ -104,6 +106,7 @@ impl Session {
             journal: Journal::default(),
             narrator: Narrator::default(),
             narrative: Narrative::default(),
+            ledger: Ledger::default(),
             heard: 0,
             rebalancing: BTreeSet::new(),
             changed_at: Time::ZERO,
@@ -211,6 +214,7 @@ impl Session {
             told.extend(self.narrator.tell(entry.key.time, &entry.event));
         }
         self.heard = self.world.trace().len_ever();
+        self.ledger.follow(self.world.trace());
         self.boot.start_clients(&mut self.world);
         told.extend(self.narrator.settle(self.world.next_at().unwrap_or(Time::MAX)));
         for sentence in told {
@@ -281,6 +285,11 @@ impl Session {
 
     pub fn journal(&self) -> &Journal {
         &self.journal
+    }
+
+    /// What became of every record.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
     pub fn narrative(&self) -> &Narrative {

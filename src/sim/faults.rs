@@ -65,7 +65,7 @@ impl World {
         if let NodeId::Broker(broker) = node
             && lost.offsets > 0
         {
-            self.tell(Event::UnflushedLost { broker, partitions: lost.partitions, offsets: lost.offsets });
+            self.tell(Event::UnflushedLost { broker, ends: lost.ends, offsets: lost.offsets });
         }
     }
 

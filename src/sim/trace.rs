@@ -66,6 +66,11 @@ impl Trace {
         self.dropped + (full + last) as u64
     }
 
+    /// The number of the first event that is kept.
+    pub fn first_kept(&self) -> u64 {
+        self.dropped
+    }
+
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = &TraceEntry> {
         self.since(0)
     }

@@ -10,8 +10,18 @@ use glassbroker::client::producer::{Producer, ProducerSpec};
 use glassbroker::kafka::event::Event;
 use glassbroker::kafka::replication::Partition;
 use glassbroker::kafka::time::Time;
-use glassbroker::kafka::types::{BrokerId, ClientName, ControllerId, NodeId, Offset, Topic, TopicPartition};
+use glassbroker::kafka::types::{
+    BrokerId, ClientName, ControllerId, GroupId, NodeId, Offset, Topic, TopicPartition,
+};
+use glassbroker::lab::command::{Written, parse};
+use glassbroker::lab::ledger::{Count, GroupCount, Ledger};
 use glassbroker::sim::{Command, Refusal, Target, TraceEntry, World, WorldConfig};
+
+/// `name count` of those that are not 0.
+fn said<'a>(counts: impl Iterator<Item = (&'a str, i64)>) -> String {
+    let said = counts.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}"));
+    said.collect::<Vec<_>>().join(", ")
+}
 
 pub fn config(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
@@ -340,6 +350,34 @@ impl Cluster {
         let records = log.records_between(Offset(from), log.log_end_offset()).expect("sound batches");
         let text = |value: bytes::Bytes| String::from_utf8_lossy(&value).into_owned();
         records.into_iter().map(|record| record.value.map(text).unwrap_or_default()).collect()
+    }
+
+    /// What became of every record.
+    pub fn ledger(&self) -> Ledger {
+        Ledger::of(self.world.trace())
+    }
+
+    /// What became of a topic's records: `produced 7, acknowledged 7, stored 5, lost 2`.
+    pub fn outcome(&self, topic: &str) -> String {
+        let totals = self.ledger().totals();
+        let Some(totals) = totals.topics.get(&Topic::new(topic)) else { return String::new() };
+        let counts = Count::ALL.iter().map(|count| (count.name(), totals.count(*count)));
+        said(counts)
+    }
+
+    /// What a group did with them: `delivered 10, processed 10, processed twice 7`.
+    pub fn outcome_of(&self, group: &str, topic: &str) -> String {
+        let totals = self.ledger().totals();
+        let totals = totals.groups.get(&(GroupId::new(group), Topic::new(topic)));
+        let Some(totals) = totals else { return String::new() };
+        said(GroupCount::ALL.iter().map(|count| (count.name(), totals.count_of(*count))))
+    }
+
+    /// Gives a command as a person writes it.
+    pub fn order(&mut self, text: &str) {
+        let order = parse(text).unwrap_or_else(|error| panic!("{error}"));
+        let Written::Whole(order) = order else { panic!("{order:?}") };
+        self.give(order);
     }
 
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = &TraceEntry> {

@@ -22,6 +22,7 @@ mod fetch_sessions;
 mod fetching;
 mod group_admin;
 mod groups;
+mod ledger;
 mod lifecycle;
 mod live;
 mod placement;

@@ -38,7 +38,7 @@ fn ends(c: &Cluster) -> Vec<i64> {
 /// What brokers lost with their page cache: broker, partitions, offsets.
 fn lost(c: &Cluster) -> Vec<(i32, i32, i64)> {
     let lost = |event: &Event| match event {
-        Event::UnflushedLost { broker, partitions, offsets } => Some((broker.0, *partitions, *offsets)),
+        Event::UnflushedLost { broker, ends, offsets } => Some((broker.0, ends.len() as i32, *offsets)),
         _ => None,
     };
     c.events().filter_map(lost).collect()

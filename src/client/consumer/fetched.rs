@@ -46,7 +46,7 @@ struct Contents {
 /// What one poll() takes from a [`Fetched`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Taken {
-    pub offsets: Vec<Offset>,
+    pub records: Vec<Position>,
     /// What of aborted transactions it passes over, by the batches' ends.
     pub aborted: Vec<(Offset, Offset)>,
     /// The position after it.
@@ -91,7 +91,7 @@ impl Fetched {
         let start = self.taken as usize;
         let count = self.remaining().min(max);
         let records = &self.contents.records[start..start + count as usize];
-        let offsets = records.iter().map(|record| record.offset).collect();
+        let taken = records.to_vec();
         if let Some(last) = records.last() {
             self.next = Position { offset: last.offset + 1, epoch: last.epoch };
         }
@@ -103,7 +103,7 @@ impl Fetched {
         {
             self.next = end;
         }
-        (Taken { offsets, aborted: self.aborted_in(from, self.next.offset), next: self.next }, drained)
+        (Taken { records: taken, aborted: self.aborted_in(from, self.next.offset), next: self.next }, drained)
     }
 
     fn aborted_in(&self, from: Offset, to: Offset) -> Vec<(Offset, Offset)> {

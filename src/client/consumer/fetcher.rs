@@ -16,7 +16,7 @@ use super::{Consumer, ConsumerTimer};
 use crate::client::metadata;
 use crate::client::program::Returned;
 use crate::kafka::effects::Effects;
-use crate::kafka::event::Event;
+use crate::kafka::event::{Event, OffsetRun};
 use crate::kafka::fetch_session::{Answered, Fetch, FetchRequestData, FetchSessionHandler, Wanted};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
@@ -316,9 +316,10 @@ impl Consumer {
                 self.subscription.set_position(&tp, taken.next);
                 self.tell_taken(&tp, from, &taken, fx);
             }
-            left -= taken.offsets.len() as i64;
-            let returned = |offset| Returned { tp: tp.clone(), offset, delivery_count: None };
-            collected.records.extend(taken.offsets.into_iter().map(returned));
+            left -= taken.records.len() as i64;
+            let returned =
+                |record: Position| Returned { tp: tp.clone(), offset: record.offset, delivery_count: None };
+            collected.records.extend(taken.records.into_iter().map(returned));
         }
         Ok(collected)
     }
@@ -407,16 +408,25 @@ impl Consumer {
                 records: taken.aborted.iter().map(|(first, end)| *end - *first).sum(),
             });
         }
-        if !taken.offsets.is_empty() {
+        if !taken.records.is_empty() {
             fx.event(Event::Polled {
                 client: self.spec.name.clone(),
+                group: self.spec.group.clone(),
                 tp: tp.clone(),
                 from,
                 to: taken.next.offset,
-                records: taken.offsets.len() as i64,
+                records: taken.records.len() as i64,
+                runs: runs_of(&taken.records),
             });
         }
     }
+}
+
+fn runs_of(records: &[Position]) -> Vec<OffsetRun> {
+    let follows = |a: &Position, b: &Position| a.offset + 1 == b.offset && a.epoch == b.epoch;
+    let runs = records.chunk_by(follows).filter_map(|run| Some((run.first()?, run.last()?)));
+    runs.map(|(first, last)| OffsetRun { epoch: first.epoch, from: first.offset, to: last.offset + 1 })
+        .collect()
 }
 
 /// Errors after which the client asks for metadata and fetches again (R-CONS-33).

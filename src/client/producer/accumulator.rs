@@ -99,7 +99,8 @@ impl Accumulator {
         self.queues.get(tp).map_or(0, |queue| queue.len() as i32)
     }
 
-    fn last(&self, tp: &TopicPartition) -> Option<BatchId> {
+    /// The batch of the partition that was begun last.
+    pub fn last(&self, tp: &TopicPartition) -> Option<BatchId> {
         self.queues.get(tp)?.back().copied()
     }
 

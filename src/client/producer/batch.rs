@@ -11,13 +11,10 @@ use crate::kafka::record::{
     BatchBuilder, BatchParameters, Compression, HEADER_SIZE, NewRecord, increment_sequence, size_upper_bound,
 };
 use crate::kafka::time::Time;
+pub use crate::kafka::types::BatchId;
 use crate::kafka::types::{LeaderEpoch, ProducerEpoch, ProducerId, TopicPartition};
 
 const HEADER_BYTES: i32 = HEADER_SIZE as i32;
-
-/// A batch's number within its producer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BatchId(pub i64);
 
 /// What makes a batch known to the broker: R-PROD-24.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -20,7 +20,7 @@ pub mod workload;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use self::accumulator::{Accumulator, Readiness};
+use self::accumulator::{Accumulator, MemoryExhausted, Readiness};
 use self::batch::{Place as BatchPlace, Shape};
 use self::partitioning::{Partitioning, Place};
 use self::sender::{IdRequest, SentBatch};
@@ -277,7 +277,7 @@ impl Producer {
             None if error.is_ok() || error.is_retriable() => {
                 self.blocked = Some(BlockedSend { message, since, waits_for: Obstacle::Metadata });
             }
-            None => self.report_failure(self.unknown_partition(), 1, error, fx),
+            None => self.report_failure(self.unknown_partition(), None, 1, error, fx),
         }
     }
 
@@ -293,10 +293,19 @@ impl Producer {
         let record = message.record(timestamp_ms);
         let size_bytes = size_upper_bound(&record);
         if size_bytes > self.config.max_request_size || i64::from(size_bytes) > self.config.buffer_memory {
-            self.report_failure(self.partition_of(place), 1, ErrorCode::MessageTooLarge, fx);
-        } else if self.append(now, place, &record).is_err() {
-            let waits_for = Obstacle::Memory { place, timestamp_ms };
-            self.blocked = Some(BlockedSend { message, since, waits_for });
+            self.report_failure(self.partition_of(place), None, 1, ErrorCode::MessageTooLarge, fx);
+            return;
+        }
+        match self.append(now, place, &record) {
+            Ok(tp) => {
+                let batch = self.accumulator.last(&tp).expect("the record is in it");
+                let key = message.key.map(Rc::from);
+                fx.event(Event::RecordBatched { client: self.name(), tp, batch, key });
+            }
+            Err(MemoryExhausted) => {
+                let waits_for = Obstacle::Memory { place, timestamp_ms };
+                self.blocked = Some(BlockedSend { message, since, waits_for });
+            }
         }
     }
 
@@ -316,7 +325,7 @@ impl Producer {
         }
         if self.blocked.is_some() && now.ms_since(since) >= self.config.max_block_ms {
             self.blocked = None;
-            self.report_failure(self.unknown_partition(), 1, ErrorCode::RequestTimedOut, fx);
+            self.report_failure(self.unknown_partition(), None, 1, ErrorCode::RequestTimedOut, fx);
         }
         if self.blocked.is_none() {
             self.schedule_next(now, fx);

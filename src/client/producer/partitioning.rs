@@ -73,26 +73,30 @@ impl Producer {
         }
     }
 
-    /// Puts the record into a batch.
+    /// Puts the record into the last batch of the partition that it gives.
     pub(super) fn append(
         &mut self,
         now: Time,
         place: Place,
         record: &NewRecord<'_>,
-    ) -> Result<(), MemoryExhausted> {
+    ) -> Result<TopicPartition, MemoryExhausted> {
         match place {
             Place::Any => self.append_anywhere(now, record),
             Place::Partition(partition) => {
                 let tp = TopicPartition::new(&self.spec.topic, partition);
                 self.partitioning.touched.insert(partition);
-                self.accumulator.append(now, &tp, record).map(|_| ())
+                self.accumulator.append(now, &tp, record).map(|_| tp)
             }
         }
     }
 
     /// Puts the record where the sticky partitioner is, which goes on when its partition has enough. It looks whether it
     /// may before and after it looks for room, as a batch is full from the first record on that it had no room for.
-    fn append_anywhere(&mut self, now: Time, record: &NewRecord<'_>) -> Result<(), MemoryExhausted> {
+    fn append_anywhere(
+        &mut self,
+        now: Time,
+        record: &NewRecord<'_>,
+    ) -> Result<TopicPartition, MemoryExhausted> {
         loop {
             let tp = self.sticky_partition();
             self.partitioning.touched.insert(tp.partition);
@@ -101,7 +105,7 @@ impl Producer {
             }
             if let Some(bytes) = self.accumulator.try_append(&tp, record) {
                 self.note_appended(bytes, self.accumulator.all_full(&tp));
-                return Ok(());
+                return Ok(tp);
             }
             if !self.accumulator.has_room(record) {
                 return Err(MemoryExhausted);
@@ -111,7 +115,7 @@ impl Producer {
             }
             let bytes = self.accumulator.append_new(now, &tp, record)?;
             self.note_appended(bytes, self.accumulator.all_full(&tp));
-            return Ok(());
+            return Ok(tp);
         }
     }
 

@@ -188,7 +188,7 @@ impl Producer {
         for id in ids {
             let tp = self.accumulator.batch(id).tp.clone();
             let topic = self.metadata.topic(&tp.topic).map(|topic| topic.id).unwrap_or_default();
-            self.prepare(id, &tp, fx);
+            self.prepare(id, &tp, node, fx);
             let records = self.accumulator.batch(id).encode();
             let data = PartitionProduceData::default().with_index(tp.partition).with_records(Some(records));
             topics.entry(topic).or_default().push(data);
@@ -216,7 +216,7 @@ impl Producer {
     }
 
     /// Numbers a batch that is sent for the first time and notes that it is on the way (R-PROD-6, R-PROD-24).
-    fn prepare(&mut self, id: BatchId, tp: &TopicPartition, fx: Fx<'_>) {
+    fn prepare(&mut self, id: BatchId, tp: &TopicPartition, to: BrokerId, fx: Fx<'_>) {
         let leader_epoch = self.metadata.leader_epoch(tp).unwrap_or(LeaderEpoch::NONE);
         let batch = self.accumulator.batch_mut(id);
         if let Some(sequences) = &mut self.sequences
@@ -228,9 +228,12 @@ impl Producer {
         let event = Event::BatchSent {
             client: self.spec.name.clone(),
             tp: tp.clone(),
+            batch: id,
             records: batch.record_count().into(),
             base_sequence: batch.base_sequence(),
             attempt: batch.attempts + 1,
+            to,
+            correlation: self.network.next_correlation(),
         };
         fx.event(event);
         if self.config.max_in_flight == 1 {
@@ -308,6 +311,7 @@ impl Producer {
             fx.event(Event::BatchAcknowledged {
                 client: self.spec.name.clone(),
                 tp: batch.tp.clone(),
+                batch: id,
                 base_offset,
                 records,
                 latency_ms: now.ms_since(batch.created_at),
@@ -333,7 +337,7 @@ impl Producer {
         batch.on_retry(now.plus_ms(backoff_ms));
         let (tp, attempt) = (batch.tp.clone(), batch.attempts);
         self.accumulator.reenqueue(id);
-        fx.event(Event::BatchRetried { client: self.name(), tp, error, attempt });
+        fx.event(Event::BatchRetried { client: self.name(), tp, batch: id, error, attempt });
     }
 
     fn split(&mut self, id: BatchId, fx: Fx<'_>) {
@@ -342,6 +346,8 @@ impl Producer {
             (batch.tp.clone(), batch.attempts)
         };
         let parts = self.accumulator.split(id);
+        let counts = parts.iter().map(|part| (*part, self.accumulator.batch(*part).record_count().into()));
+        let counts = counts.collect();
         if let Some(sequences) = &mut self.sequences {
             let part = |id: BatchId| {
                 let batch = self.accumulator.batch(id);
@@ -350,7 +356,9 @@ impl Producer {
             let parts: Vec<_> = parts.into_iter().map(part).collect();
             sequences.replace(id, &tp, &parts);
         }
-        fx.event(Event::BatchRetried { client: self.name(), tp, error: ErrorCode::MessageTooLarge, attempt });
+        let error = ErrorCode::MessageTooLarge;
+        fx.event(Event::BatchRetried { client: self.name(), tp: tp.clone(), batch: id, error, attempt });
+        fx.event(Event::BatchSplit { client: self.name(), tp, batch: id, parts: counts });
     }
 
     fn fail(&mut self, id: BatchId, error: ErrorCode, fx: Fx<'_>) {
@@ -363,12 +371,19 @@ impl Producer {
         }
         let (tp, records) = (batch.tp.clone(), batch.record_count());
         self.accumulator.remove(id);
-        self.report_failure(tp, records.into(), error, fx);
+        self.report_failure(tp, Some(id), records.into(), error, fx);
     }
 
-    pub(super) fn report_failure(&mut self, tp: TopicPartition, records: i64, error: ErrorCode, fx: Fx<'_>) {
+    pub(super) fn report_failure(
+        &mut self,
+        tp: TopicPartition,
+        batch: Option<BatchId>,
+        records: i64,
+        error: ErrorCode,
+        fx: Fx<'_>,
+    ) {
         self.counts.failed += records;
-        fx.event(Event::BatchFailed { client: self.name(), tp, records, error });
+        fx.event(Event::BatchFailed { client: self.name(), tp, batch, records, error });
     }
 
     /// Fails the batches that are as old as delivery.timeout.ms (R-PROD-18). The application sees a TimeoutException.
@@ -386,7 +401,7 @@ impl Producer {
                 Place::InFlight => self.accumulator.batch_mut(id).place = Place::GivenUp,
                 Place::Queued | Place::GivenUp => self.accumulator.remove(id),
             }
-            self.report_failure(tp, records.into(), ErrorCode::RequestTimedOut, fx);
+            self.report_failure(tp, Some(id), records.into(), ErrorCode::RequestTimedOut, fx);
         }
     }
 
@@ -398,11 +413,11 @@ impl Producer {
                 (batch.tp.clone(), batch.record_count(), batch.place == Place::GivenUp);
             self.accumulator.remove(id);
             if !given_up {
-                self.report_failure(tp, records.into(), error, fx);
+                self.report_failure(tp, Some(id), records.into(), error, fx);
             }
         }
         if self.blocked.take().is_some() {
-            self.report_failure(self.unknown_partition(), 1, error, fx);
+            self.report_failure(self.unknown_partition(), None, 1, error, fx);
         }
         self.stop_generating(fx);
         self.phase = Phase::Failed { at: now, error };

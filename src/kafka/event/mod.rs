@@ -14,12 +14,13 @@ mod transaction;
 use std::rc::Rc;
 
 use super::controller::configs::Resource;
+use super::effects::RequestId;
 use super::log::Contents;
 use super::protocol::{ApiKey, ErrorCode};
 use super::raft::QuorumStatus;
 use super::types::{
-    BrokerEpoch, BrokerId, ClientName, ControllerId, Generation, GroupId, LeaderEpoch, NodeId, Offset,
-    PartitionEpoch, ProducerEpoch, ProducerId, Topic, TopicPartition,
+    BatchId, BrokerEpoch, BrokerId, ClientName, ControllerId, Generation, GroupId, LeaderEpoch, NodeId,
+    Offset, PartitionEpoch, ProducerEpoch, ProducerId, Topic, TopicPartition,
 };
 
 pub use group::GroupEvent;
@@ -33,6 +34,27 @@ pub use told::{
     SharePosition,
 };
 pub use transaction::{EndReason, TransactionEvent};
+
+/// A request by who sent it and its number there: no two of a process are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestMark {
+    pub from: NodeId,
+    pub correlation: i32,
+}
+
+impl From<RequestId> for RequestMark {
+    fn from(id: RequestId) -> RequestMark {
+        RequestMark { from: id.from, correlation: id.correlation }
+    }
+}
+
+/// Records `[from, to)`, with nothing between them, that were written in one leader epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OffsetRun {
+    pub epoch: LeaderEpoch,
+    pub from: Offset,
+    pub to: Offset,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
@@ -256,6 +278,8 @@ pub enum Event {
         last_offset: Offset,
         producer: ProducerId,
         base_sequence: i32,
+        /// The request that it came with; `None` for what a broker writes itself.
+        request: Option<RequestMark>,
     },
     /// A follower took batches into its log; `to` is its new log end.
     Replicated {
@@ -263,6 +287,8 @@ pub enum Event {
         tp: TopicPartition,
         from: Offset,
         to: Offset,
+        /// The leader epochs in which they were written, each with the first offset that is of it.
+        epochs: Vec<(LeaderEpoch, Offset)>,
     },
     HighWatermarkAdvanced {
         broker: BrokerId,
@@ -287,7 +313,8 @@ pub enum Event {
     /// The power failed, and with the page cache went what a broker had not flushed.
     UnflushedLost {
         broker: BrokerId,
-        partitions: i32,
+        /// What was cut, and where each log ends now.
+        ends: Vec<(TopicPartition, Offset)>,
         offsets: i64,
     },
     /// Everything on a broker's disk is gone.
@@ -328,11 +355,13 @@ pub enum Event {
         producer: ProducerId,
         base_sequence: i32,
         base_offset: Offset,
+        request: RequestMark,
     },
     ProduceRefused {
         broker: BrokerId,
         tp: TopicPartition,
         error: ErrorCode,
+        request: RequestMark,
     },
     /// A leader asks the controller for a smaller or larger in-sync set.
     IsrChangeProposed {
@@ -365,16 +394,28 @@ pub enum Event {
         producer: ProducerId,
         epoch: ProducerEpoch,
     },
+    /// The application's send() put a record into a batch.
+    RecordBatched {
+        client: ClientName,
+        tp: TopicPartition,
+        batch: BatchId,
+        key: Option<Rc<[u8]>>,
+    },
     BatchSent {
         client: ClientName,
         tp: TopicPartition,
+        batch: BatchId,
         records: i64,
         base_sequence: i32,
         attempt: i32,
+        to: BrokerId,
+        /// Of the request; the broker names it in what it does with the batch.
+        correlation: i32,
     },
     BatchAcknowledged {
         client: ClientName,
         tp: TopicPartition,
+        batch: BatchId,
         /// UNKNOWN with acks=0.
         base_offset: Offset,
         records: i64,
@@ -384,12 +425,22 @@ pub enum Event {
     BatchRetried {
         client: ClientName,
         tp: TopicPartition,
+        batch: BatchId,
         error: ErrorCode,
         attempt: i32,
+    },
+    /// A batch was too large and goes on as smaller ones, each with how many of its records (R-PROD-19).
+    BatchSplit {
+        client: ClientName,
+        tp: TopicPartition,
+        batch: BatchId,
+        parts: Vec<(BatchId, i64)>,
     },
     BatchFailed {
         client: ClientName,
         tp: TopicPartition,
+        /// `None` for a record that never came into one.
+        batch: Option<BatchId>,
         records: i64,
         error: ErrorCode,
     },
@@ -465,13 +516,17 @@ pub enum Event {
         to: Offset,
         records: i64,
     },
-    /// poll() returned records `[from, to)` of a partition.
+    /// poll() returned records of a partition; `[from, to)` is how its position moved.
     Polled {
         client: ClientName,
+        /// Empty without a group.id.
+        group: GroupId,
         tp: TopicPartition,
         from: Offset,
         to: Offset,
         records: i64,
+        /// Which they were.
+        runs: Vec<OffsetRun>,
     },
     /// The application finished one record.
     Processed {

@@ -25,6 +25,13 @@ impl LeaderEpochs {
         &self.entries
     }
 
+    /// The epochs of what is in `[from, to)`, each with the first offset that is of it.
+    pub fn between(&self, from: Offset, to: Offset) -> Vec<(LeaderEpoch, Offset)> {
+        let first = self.entries.partition_point(|entry| entry.start_offset <= from).saturating_sub(1);
+        let spans = self.entries[first..].iter().take_while(|entry| entry.start_offset < to);
+        spans.map(|entry| (entry.epoch, entry.start_offset.max(from))).collect()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

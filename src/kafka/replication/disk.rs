@@ -49,9 +49,10 @@ pub struct LogDirectory {
 }
 
 /// What went with the page cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    pub partitions: i32,
+    /// Which logs lost something, and where each ends now.
+    pub ends: Vec<(TopicPartition, Offset)>,
     pub offsets: i64,
 }
 
@@ -59,9 +60,11 @@ impl LogDirectory {
     /// The power fails.
     pub fn lose_unflushed(&mut self, now: Time) -> Lost {
         let mut lost = Lost::default();
-        for (_, (_, log)) in self.logs.iter_mut() {
+        for (tp, (_, log)) in self.logs.iter_mut() {
             let offsets = log.lose_unflushed(now);
-            lost.partitions += i32::from(offsets > 0);
+            if offsets > 0 {
+                lost.ends.push((tp.clone(), log.log_end_offset()));
+            }
             lost.offsets += offsets;
         }
         lost

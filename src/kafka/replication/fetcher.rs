@@ -304,7 +304,9 @@ impl ReplicaManager {
         if !records.is_empty()
             && let Some(FollowerAppended { from, to }) = self.append_as_follower(tp, records, step.now)?
         {
-            step.fx.event(Event::Replicated { broker, tp: tp.clone(), from, to });
+            let log = self.partition(tp).map(|partition| partition.log.leader_epochs());
+            let epochs = log.map_or_else(Vec::new, |epochs| epochs.between(from, to));
+            step.fx.event(Event::Replicated { broker, tp: tp.clone(), from, to, epochs });
         }
         let Some(partition) = self.edit(tp) else { return Ok(false) };
         if let Some(from) = partition.log.update_high_watermark(Offset(data.high_watermark)) {

@@ -57,7 +57,7 @@ impl ReplicaManager {
             EndTransactionMarker { committed, coordinator_epoch }.batch(parameters, step.now.wall_ms());
         let transaction_version = marker.transaction_version.into();
         let how = (Origin::TransactionMarker { transaction_version }, Verification::Off);
-        let appended = self.append(tp, batch.into_bytes(), how, true, step);
+        let appended = self.append(tp, batch.into_bytes(), how, (true, None), step);
         let appended = appended.map_err(|failure| failure.code())?;
         step.fx.event(Event::Transaction(TransactionEvent::Marked {
             broker: self.me,

@@ -15,7 +15,7 @@ use super::manager::{ReplicaManager, Step};
 use super::purgatory::{DelayedProduce, Operation, OperationId, PendingAcks};
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Effect, RequestId};
-use crate::kafka::event::Event;
+use crate::kafka::event::{Event, RequestMark};
 use crate::kafka::log::{AppendError, Appended, Origin, Verification, VerificationGuard};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{Offset, TopicId, TopicPartition};
@@ -69,7 +69,7 @@ impl ReplicaManager {
         for topic in &request.topic_data {
             let topic_id = TopicId(topic.topic_id);
             for partition in &topic.partition_data {
-                outcomes.push(self.produce_one(topic_id, partition, request.acks, verified, step));
+                outcomes.push(self.produce_one(id, topic_id, partition, request.acks, verified, step));
             }
         }
         if request.acks == 0 {
@@ -86,6 +86,7 @@ impl ReplicaManager {
 
     fn produce_one(
         &mut self,
+        id: RequestId,
         topic_id: TopicId,
         data: &PartitionProduceData,
         acks: i16,
@@ -108,11 +109,12 @@ impl ReplicaManager {
             Err(AppendFailure::Code(*error))
         } else {
             let how = (Origin::Client, self.verification(verified.guards.get(&tp).copied()));
-            self.append(&tp, records, how, acks == ACKS_ALL, step)
+            self.append(&tp, records, how, (acks == ACKS_ALL, Some(id.into())), step)
         };
         if let Err(failure) = &result {
             let error = failure.code();
-            step.fx.event(Event::ProduceRefused { broker: self.me, tp: tp.clone(), error });
+            let (broker, tp, request) = (self.me, tp.clone(), id.into());
+            step.fx.event(Event::ProduceRefused { broker, tp, error, request });
         }
         Outcome { tp, topic_id, result }
     }
@@ -123,7 +125,7 @@ impl ReplicaManager {
         tp: &TopicPartition,
         records: Bytes,
         how: (Origin, Verification),
-        acks_all: bool,
+        (acks_all, request): (bool, Option<RequestMark>),
         step: &mut Step<'_>,
     ) -> Result<Appended, AppendFailure> {
         let leader = self.find(tp, step.image).and_then(|partition| {
@@ -139,8 +141,12 @@ impl ReplicaManager {
         let appended = appended.map_err(AppendFailure::Log)?;
         let Appended { base_offset, last_offset, producer, base_sequence, .. } = appended;
         if appended.duplicate {
-            let tp = tp.clone();
-            step.fx.event(Event::DuplicateBatch { broker, tp, producer, base_sequence, base_offset });
+            if let Some(request) = request {
+                let tp = tp.clone();
+                let event =
+                    Event::DuplicateBatch { broker, tp, producer, base_sequence, base_offset, request };
+                step.fx.event(event);
+            }
             return Ok(appended);
         }
         step.fx.event(Event::Appended {
@@ -151,6 +157,7 @@ impl ReplicaManager {
             last_offset,
             producer,
             base_sequence,
+            request,
         });
         self.advance_high_watermark(tp, step);
         Ok(appended)
@@ -175,7 +182,7 @@ impl ReplicaManager {
         step: &mut Step<'_>,
     ) -> Result<Offset, ErrorCode> {
         let how = (Origin::Coordinator, self.verification(guard));
-        let appended = self.append(tp, records, how, true, step);
+        let appended = self.append(tp, records, how, (true, None), step);
         let appended = appended.map_err(|failure| failure.code())?;
         self.complete(tp, step);
         Ok(appended.last_offset)

@@ -54,7 +54,7 @@ impl Clients {
                         .rules(&["R-PROD-16"]),
                 )
             }
-            Event::BatchAcknowledged { client, tp, base_offset, records, latency_ms } => {
+            Event::BatchAcknowledged { client, tp, base_offset, records, latency_ms, .. } => {
                 self.acknowledged(time, client, tp, *base_offset, *records, *latency_ms)
             }
             Event::BatchRetried { client, tp, error, .. } => {
@@ -114,7 +114,7 @@ fn simple(time: Time, event: &Event) -> Option<Sentence> {
                 .detail("With it and a sequence number in each batch, a broker recognises a repetition.")
                 .rules(&["R-PROD-23"])
         }
-        Event::BatchFailed { client, tp, records, error } => about(
+        Event::BatchFailed { client, tp, records, error, .. } => about(
             time,
             Tone::Bad,
             client,

@@ -215,7 +215,9 @@ impl Narrator {
             | Event::ReplicaDeleted { .. }
             // Packets and routine.
             | Event::QuorumVoted { .. }
+            | Event::RecordBatched { .. }
             | Event::BatchSent { .. }
+            | Event::BatchSplit { .. }
             | Event::Replicated { .. }
             | Event::Polled { .. }
             | Event::Processed { .. } => None,

@@ -53,7 +53,7 @@ impl Partitions {
                 let sentence = Sentence::new(time, Tone::Good, Subject::Partition(tp.clone()), title);
                 Some(sentence.detail(detail).rules(&["R-PROD-25"]))
             }
-            Event::ProduceRefused { broker, tp, error } => {
+            Event::ProduceRefused { broker, tp, error, .. } => {
                 if !self.refused.insert((tp.clone(), *error)) {
                     return None;
                 }

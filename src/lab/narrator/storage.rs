@@ -74,11 +74,11 @@ pub(super) fn tell(time: Time, event: &Event) -> Option<Sentence> {
             let sentence = Sentence::new(time, Tone::Info, Subject::Broker(*broker), title);
             Some(sentence.detail(detail))
         }
-        Event::UnflushedLost { broker, partitions, offsets } => {
+        Event::UnflushedLost { broker, ends, offsets } => {
             let title = format!(
                 "broker {broker} lost {} of {} that were not flushed",
                 count(*offsets, "record"),
-                count(*partitions, "partition")
+                count(ends.len() as i64, "partition")
             );
             let detail = "Kafka acknowledges what is in the page cache of the in-sync replicas; flush.messages and flush.ms are off by default.";
             let sentence = Sentence::new(time, Tone::Bad, Subject::Broker(*broker), title);

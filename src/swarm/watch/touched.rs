@@ -67,7 +67,7 @@ impl Touched {
                     touched.appended.push((*broker, tp.clone(), *base_offset, *leader_epoch));
                     touched.replicas.insert((tp.clone(), *broker));
                 }
-                Event::Replicated { broker, tp, from, to } => {
+                Event::Replicated { broker, tp, from, to, .. } => {
                     touched.replicated.push((*broker, tp.clone(), *from, *to));
                     touched.answered.insert((tp.clone(), *broker));
                     touched.replicas.insert((tp.clone(), *broker));
@@ -95,7 +95,7 @@ impl Touched {
                     touched.changed_from.push((*broker, tp.clone(), *to));
                     touched.replicas.insert((tp.clone(), *broker));
                 }
-                Event::BatchAcknowledged { client, tp, base_offset, records, latency_ms } => {
+                Event::BatchAcknowledged { client, tp, base_offset, records, latency_ms, .. } => {
                     touched.acknowledged.push(Acknowledged {
                         client: client.clone(),
                         tp: tp.clone(),

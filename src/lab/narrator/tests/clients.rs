@@ -4,13 +4,15 @@ use super::*;
 
 #[test]
 fn a_refused_batch_is_told_once_until_one_is_taken() {
-    let refused = |error| Event::ProduceRefused { broker: BrokerId(1), tp: tp(0), error };
+    let request = RequestMark { from: NodeId::Client(1), correlation: 7 };
+    let refused = |error| Event::ProduceRefused { broker: BrokerId(1), tp: tp(0), error, request };
     let duplicate = Event::DuplicateBatch {
         broker: BrokerId(1),
         tp: tp(0),
         producer: ProducerId(1),
         base_sequence: 4,
         base_offset: Offset(59),
+        request,
     };
     check(
         &[
@@ -100,6 +102,7 @@ fn a_producer_gets_its_id_pauses_and_fails() {
                 Event::BatchFailed {
                     client: client.clone(),
                     tp: tp(1),
+                    batch: Some(BatchId(4)),
                     records: 3,
                     error: ErrorCode::RequestTimedOut,
                 },

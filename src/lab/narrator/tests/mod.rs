@@ -84,6 +84,7 @@ fn appended(tp: TopicPartition, base: i64, last: i64) -> Event {
         last_offset: Offset(last),
         producer: ProducerId(1),
         base_sequence: 0,
+        request: None,
     }
 }
 
@@ -93,11 +94,12 @@ fn advanced(tp: TopicPartition, from: i64, to: i64) -> Event {
 
 fn acknowledged(records: i64, latency_ms: i64) -> Event {
     let base_offset = Offset(59);
-    Event::BatchAcknowledged { client: name("checkout-api"), tp: tp(2), base_offset, records, latency_ms }
+    let (client, batch) = (name("checkout-api"), BatchId(4));
+    Event::BatchAcknowledged { client, tp: tp(2), batch, base_offset, records, latency_ms }
 }
 
 fn retried(error: ErrorCode) -> Event {
-    Event::BatchRetried { client: name("checkout-api"), tp: tp(2), error, attempt: 1 }
+    Event::BatchRetried { client: name("checkout-api"), tp: tp(2), batch: BatchId(4), error, attempt: 1 }
 }
 
 fn rebalance(reason: RebalanceReason) -> Event {

@@ -74,7 +74,14 @@ fn a_power_failure_a_wiped_disk_and_a_recovery_are_told_of_the_broker() {
     check(
         &[
             (1, act(Act::PowerCut)),
-            (1, Event::UnflushedLost { broker, partitions: 3, offsets: 120 }),
+            (
+                1,
+                Event::UnflushedLost {
+                    broker,
+                    ends: (0..3).map(|p| (tp(p), Offset(40))).collect(),
+                    offsets: 120,
+                },
+            ),
             (2, Event::DiskWiped { broker }),
             (3, Event::LogsRecovered { broker, logs: 7, segments: 8 }),
         ],

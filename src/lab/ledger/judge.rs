@@ -1,0 +1,169 @@
+//! What a record has come to, by what is known of it now.
+//!
+//! **Invariant:** a record has one fate; a group has missed a record or will still meet it, never both.
+
+use super::group::Progress;
+use super::partition::Start;
+use super::record::{Answer, Batch, Gone, GoneWhy, Moment, Record, Told};
+use super::{Ledger, Seen};
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::types::{ClientName, GroupId, Offset};
+
+/// What became of a record in its partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Not stored, and nobody was told anything; it may come yet.
+    Underway,
+    /// It is in the partition.
+    Stored,
+    /// The application was told that it is not written, and it is not there.
+    Failed(ErrorCode),
+    /// The application takes it for written, and it is not there.
+    Lost(LostWhy),
+    /// Retention or DeleteRecords took it away.
+    Removed(Start),
+    /// It went with its topic.
+    Deleted(Moment),
+}
+
+/// Why a record is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostWhy {
+    /// It was stored.
+    Gone(Gone),
+    /// With acks=0 nobody says that a broker did not take it.
+    Refused(Moment, ErrorCode),
+    /// With acks=0 nobody says that it never arrived.
+    ConnectionLost(Moment),
+}
+
+/// A record, judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub fate: Fate,
+    /// Where it is in the partition; more than one if it was stored twice.
+    pub offsets: Vec<Offset>,
+    /// It was told to be written.
+    pub acknowledged: bool,
+    /// It is there although the application was told an error.
+    pub failed_yet_stored: bool,
+    /// One that was made later stands before it.
+    pub reordered: bool,
+    /// The groups that should read it, and have not and will not.
+    pub missed: Vec<Missed>,
+}
+
+/// A group that has not processed a record and will not, as things are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missed {
+    pub group: GroupId,
+    pub why: MissedWhy,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MissedWhy {
+    /// The group's position was committed past it, and nobody has it in hand.
+    Committed { at: Moment, by: ClientName, was_delivered: bool },
+    /// It was removed before anybody of the group had processed it.
+    Removed(Start),
+}
+
+impl Ledger {
+    /// What the record of this batch has come to.
+    pub fn judge(&self, batch: &Batch, record: &Record) -> Verdict {
+        self.judge_at(batch, batch.index_of(record), record)
+    }
+
+    pub(super) fn judge_at(&self, batch: &Batch, index: i64, record: &Record) -> Verdict {
+        let partition = self.partitions.get(&batch.tp);
+        let removal = |offset| partition.and_then(|partition| partition.removal(offset)).copied();
+        let placed: Vec<Offset> = batch.in_place().map(|copy| copy.base + index).collect();
+        let offsets: Vec<Offset> =
+            placed.iter().copied().filter(|offset| removal(*offset).is_none()).collect();
+        let removed = placed.first().and_then(|offset| removal(*offset));
+        let fate = match (offsets.is_empty(), removed) {
+            (false, _) => Fate::Stored,
+            (true, Some(start)) => Fate::Removed(start),
+            (true, None) => absent(batch),
+        };
+        let acknowledged = batch.told.is_success();
+        let failed_yet_stored = matches!(batch.told, Told::Error { .. }) && fate == Fate::Stored;
+        let missed =
+            placed.first().map_or_else(Vec::new, |offset| self.missed_at(batch, record, *offset, removed));
+        let reordered = fate == Fate::Stored && self.is_overtaken(batch);
+        Verdict { fate, offsets, acknowledged, failed_yet_stored, reordered, missed }
+    }
+
+    fn is_overtaken(&self, batch: &Batch) -> bool {
+        let Some(other) = batch.overtaken_by.and_then(|number| self.batch(number)) else { return false };
+        let (Some(own), Some(first)) = (batch.in_place().next(), other.in_place().next()) else {
+            return false;
+        };
+        first.base < own.base
+    }
+
+    fn missed_at(
+        &self,
+        batch: &Batch,
+        record: &Record,
+        offset: Offset,
+        removed: Option<Start>,
+    ) -> Vec<Missed> {
+        let mut missed = Vec::new();
+        for (group, partitions) in &self.groups {
+            let Some(progress) = partitions.get(&batch.tp) else { continue };
+            let seen = record.seen.iter().find(|seen| seen.group == *group);
+            if let Some(why) = self.missed_by(progress, seen, offset, removed) {
+                missed.push(Missed { group: group.clone(), why });
+            }
+        }
+        missed
+    }
+
+    fn missed_by(
+        &self,
+        progress: &Progress,
+        seen: Option<&Seen>,
+        offset: Offset,
+        removed: Option<Start>,
+    ) -> Option<MissedWhy> {
+        let begun = progress.begun.is_some_and(|begun| begun <= offset);
+        let is_done = seen.is_some_and(|seen| seen.processed > 0 || self.is_in_hand(seen));
+        if !begun || is_done {
+            return None;
+        }
+        let past = progress.committed.as_ref().filter(|commit| commit.offset > offset);
+        let was_delivered = seen.is_some_and(|seen| seen.delivered > 0);
+        match (past, removed) {
+            (Some(commit), None) => {
+                let first = seen.and_then(|seen| seen.passed.clone());
+                let (at, by) = first.unwrap_or_else(|| (commit.at, commit.by.clone()));
+                Some(MissedWhy::Committed { at, by, was_delivered })
+            }
+            (_, Some(start)) => Some(MissedWhy::Removed(start)),
+            (None, None) => None,
+        }
+    }
+
+    /// Whether a client that lives has it and may still finish it.
+    pub(super) fn is_in_hand(&self, seen: &Seen) -> bool {
+        let reader = seen.in_hand.and_then(|node| self.readers.get(&node));
+        reader.is_some_and(|reader| reader.ended.is_none())
+    }
+}
+
+/// What a record is that is not in its partition.
+fn absent(batch: &Batch) -> Fate {
+    let gone = batch.copies.iter().rev().find_map(|copy| copy.gone);
+    match (gone, batch.told) {
+        (Some(Gone { at, why: GoneWhy::TopicDeleted }), _) => Fate::Deleted(at),
+        (_, Told::Error { error, .. }) => Fate::Failed(error),
+        (_, Told::Nothing) => Fate::Underway,
+        (Some(gone), _) => Fate::Lost(LostWhy::Gone(gone)),
+        (None, _) => match batch.sends.last().map(|sent| sent.answer) {
+            Some(Answer::Refused(at, error)) => Fate::Lost(LostWhy::Refused(at, error)),
+            Some(Answer::ConnectionLost(at)) => Fate::Lost(LostWhy::ConnectionLost(at)),
+            _ => Fate::Underway,
+        },
+    }
+}

@@ -1,0 +1,215 @@
+//! The ledger: what became of every record, told from outside of the system.
+//!
+//! It reads the trace alone: which send of which client a batch is follows from the requests that the events name, never from
+//! bytes. Each change in a record's fate is tied to the event that made it so ([`Moment`]). It keeps so many of the newest
+//! records and counts of the older ones what they had come to; a replay with a greater limit brings those back.
+//!
+//! - [`record`]: what is kept of a record and of the batch it travels in
+//! - [`partition`]: who leads, which log has what
+//! - [`group`]: what groups have read, finished and committed
+//! - [`hear`]: how events change it
+//! - [`judge`]: what a record has come to
+//! - [`totals`]: counts of all that, with an example of each
+//! - [`story`]: one record's story in sentences
+//!
+//! **Invariant:** the same trace gives the same ledger, and nothing here changes a run.
+
+mod group;
+mod hear;
+mod judge;
+mod partition;
+mod record;
+mod story;
+mod totals;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use self::group::{Progress, Reader};
+pub use self::judge::{Fate, Missed, MissedWhy, Verdict};
+use self::partition::{Change, Partition};
+pub use self::record::{Answer, Batch, Copy, Gone, GoneWhy, Moment, Processing, Record, Seen, Sent, Told};
+pub use self::story::{Line, Story};
+pub use self::totals::{Count, Example, GroupCount, GroupTotals, TopicTotals, Totals};
+use crate::kafka::event::RequestMark;
+use crate::kafka::types::{BatchId, ClientName, GroupId, NodeId, Offset, TopicPartition};
+use crate::sim::Trace;
+
+/// Records that are kept unless somebody asks for another number: about 15 MB.
+pub const DEFAULT_LIMIT: i64 = 50_000;
+
+/// What became of every record.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    /// Events that were heard.
+    heard: u64,
+    /// Events that were gone from the trace before they were heard.
+    missed: u64,
+    limit: i64,
+    /// The batches that are kept, the oldest first.
+    batches: VecDeque<Batch>,
+    /// The number of the first of them.
+    first: u64,
+    records: i64,
+    forgotten: Totals,
+    names: BTreeMap<NodeId, ClientName>,
+    nodes: BTreeMap<ClientName, NodeId>,
+    producers: BTreeMap<NodeId, Producer>,
+    /// The batches of requests of which no broker has said what it did.
+    requests: BTreeMap<RequestMark, Vec<u64>>,
+    partitions: BTreeMap<TopicPartition, Partition>,
+    readers: BTreeMap<NodeId, Reader>,
+    groups: BTreeMap<GroupId, BTreeMap<TopicPartition, Progress>>,
+}
+
+/// A producer's process.
+#[derive(Clone, Debug, Default)]
+struct Producer {
+    /// Records that its application has handed to send().
+    made: i64,
+    batches: BTreeMap<BatchId, u64>,
+    /// The greatest record number that was stored in a partition, with its batch.
+    furthest: BTreeMap<TopicPartition, (i64, u64)>,
+}
+
+impl Default for Ledger {
+    fn default() -> Ledger {
+        Ledger::new(DEFAULT_LIMIT)
+    }
+}
+
+impl Ledger {
+    /// Keeps so many records.
+    pub fn new(limit: i64) -> Ledger {
+        Ledger {
+            heard: 0,
+            missed: 0,
+            limit,
+            batches: VecDeque::new(),
+            first: 0,
+            records: 0,
+            forgotten: Totals::default(),
+            names: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            producers: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            partitions: BTreeMap::new(),
+            readers: BTreeMap::new(),
+            groups: BTreeMap::new(),
+        }
+    }
+
+    /// The ledger of a run up to now.
+    pub fn of(trace: &Trace) -> Ledger {
+        let mut ledger = Ledger::default();
+        ledger.follow(trace);
+        ledger
+    }
+
+    /// Takes in what has happened since.
+    pub fn follow(&mut self, trace: &Trace) {
+        let first = trace.first_kept().max(self.heard);
+        self.missed += first - self.heard;
+        for (event, entry) in (first..).zip(trace.since(first)) {
+            self.hear(Moment { time: entry.key.time, event }, &entry.event);
+        }
+        self.heard = trace.len_ever();
+    }
+
+    /// Events that were gone from the trace before the ledger heard them: what they changed is not known here.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// The batches that are kept, the oldest first; those that were split are empty.
+    pub fn batches(&self) -> impl Iterator<Item = &Batch> {
+        self.batches.iter()
+    }
+
+    /// The record of which a copy is, or was, at this offset, with its batch: the one in place, else the newest that was
+    /// there.
+    pub fn record_at(&self, tp: &TopicPartition, offset: Offset) -> Option<(&Batch, &Record)> {
+        let partition = self.partitions.get(tp)?;
+        let in_place = partition.entries(offset, offset + 1, None).next();
+        let ever = || {
+            let batches = self.batches.iter().rev().filter(|batch| batch.tp == *tp);
+            let reaches = |copy: &&Copy, batch: &Batch| {
+                copy.base <= offset && offset < copy.base + batch.records.len() as i64
+            };
+            batches
+                .flat_map(|batch| batch.copies.iter().map(move |copy| (batch, copy)))
+                .find(|(batch, copy)| reaches(copy, batch))
+        };
+        let (batch, base) = match in_place {
+            Some((base, entry)) => (self.batch(entry.batch)?, base),
+            None => ever().map(|(batch, copy)| (batch, copy.base))?,
+        };
+        batch.records.get((offset - base) as usize).map(|record| (batch, record))
+    }
+
+    /// A producer's record by its number, of the newest process of this name.
+    pub fn record_of(&self, client: &ClientName, number: i64) -> Option<(&Batch, &Record)> {
+        let node = self.nodes.get(client)?;
+        let batches = self.batches.iter().filter(|batch| batch.node == *node);
+        batches
+            .flat_map(|batch| batch.records.iter().map(move |record| (batch, record)))
+            .find(|(_, record)| record.number == number)
+    }
+
+    fn batch(&self, number: u64) -> Option<&Batch> {
+        self.batches.get(number.checked_sub(self.first)? as usize)
+    }
+
+    fn batch_mut(&mut self, number: u64) -> Option<&mut Batch> {
+        self.batches.get_mut(number.checked_sub(self.first)? as usize)
+    }
+
+    fn push(&mut self, batch: Batch) -> u64 {
+        self.batches.push_back(batch);
+        self.first + self.batches.len() as u64 - 1
+    }
+
+    /// Lets the oldest go until there are no more than may be kept.
+    fn forget_oldest(&mut self) {
+        while self.records > self.limit {
+            let Some(oldest) = self.batches.front() else { return };
+            let counted = self.totals_of(oldest);
+            let Some(oldest) = self.batches.pop_front() else { return };
+            let number = self.first;
+            self.first += 1;
+            self.records -= oldest.records.len() as i64;
+            self.forgotten.add(counted);
+            if let Some(partition) = self.partitions.get_mut(&oldest.tp) {
+                oldest.copies.iter().for_each(|copy| partition.forget(copy.base, number));
+            }
+            if let (Some(producer), Some(id)) = (self.producers.get_mut(&oldest.node), oldest.id) {
+                producer.batches.remove(&id);
+            }
+            for sent in &oldest.sends {
+                self.take_request(sent.request, |batch| batch == number);
+            }
+        }
+    }
+
+    /// The batch of a request that fits, of which there is news.
+    fn take_request(&mut self, request: RequestMark, fits: impl Fn(u64) -> bool) -> Option<u64> {
+        let batches = self.requests.get_mut(&request)?;
+        let index = batches.iter().position(|batch| fits(*batch))?;
+        let found = batches.swap_remove(index);
+        if batches.is_empty() {
+            self.requests.remove(&request);
+        }
+        Some(found)
+    }
+
+    fn apply(&mut self, at: Moment, changes: Vec<Change>) {
+        for change in changes {
+            if let Some(copy) =
+                self.batch_mut(change.batch).and_then(|batch| batch.copies.get_mut(change.copy))
+            {
+                copy.gone = change.why.map(|why| Gone { at, why });
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! One partition as its replicas' own words tell it: who leads, which log has what.
+//!
+//! Two logs that have a record of the same leader epoch at the same offset have the same records up to there (KIP-101), so
+//! a replica's log is known by its epochs and its end.
+//!
+//! **Invariant:** what is in place is what the log of the newest leader has.
+
+use std::collections::BTreeMap;
+
+use super::record::{GoneWhy, Moment};
+use crate::kafka::event::LogStartReason;
+use crate::kafka::log::LeaderEpochs;
+use crate::kafka::types::{BrokerId, LeaderEpoch, Offset};
+
+/// A batch in a log: which one of the ledger, and which of its copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub epoch: LeaderEpoch,
+    pub last: Offset,
+    pub batch: u64,
+    pub copy: usize,
+    is_gone: bool,
+}
+
+/// A copy is gone, or back again because somebody leads who has it all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub batch: u64,
+    pub copy: usize,
+    pub why: Option<GoneWhy>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Replica {
+    epochs: LeaderEpochs,
+    start: Offset,
+    end: Offset,
+}
+
+impl Replica {
+    fn cut(&mut self, end: Offset) {
+        if end < self.end {
+            self.epochs.truncate_from_end(end);
+            self.end = end;
+            self.start = self.start.min(end);
+        }
+    }
+
+    fn write(&mut self, epochs: &[(LeaderEpoch, Offset)], from: Offset, to: Offset) {
+        self.cut(from);
+        if self.end < from {
+            self.start = from;
+        }
+        epochs.iter().for_each(|(epoch, start)| self.epochs.assign(*epoch, *start));
+        self.end = to;
+    }
+
+    /// What lies below the log's start is not missing.
+    fn has(&self, epoch: LeaderEpoch, offset: Offset) -> bool {
+        offset < self.start || self.holds(epoch, offset)
+    }
+
+    fn holds(&self, epoch: LeaderEpoch, offset: Offset) -> bool {
+        self.start <= offset && offset < self.end && self.epochs.epoch_at(offset) == Some(epoch)
+    }
+}
+
+/// A partition's log began later from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    pub at: Moment,
+    pub to: Offset,
+    pub reason: LogStartReason,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Partition {
+    /// By base offset; of different epochs there can be several.
+    written: BTreeMap<Offset, Vec<Entry>>,
+    replicas: BTreeMap<BrokerId, Replica>,
+    leader: Option<(BrokerId, LeaderEpoch)>,
+    pub high_watermark: Offset,
+    starts: Vec<Start>,
+}
+
+impl Partition {
+    /// A leader took in a batch, which is `None` if no client of the ledger sent it. It is gone at once if another leads by now.
+    pub fn appended(
+        &mut self,
+        broker: BrokerId,
+        epoch: LeaderEpoch,
+        (base, last): (Offset, Offset),
+        batch: Option<(u64, usize)>,
+    ) -> Vec<Change> {
+        self.replicas.entry(broker).or_default().write(&[(epoch, base)], base, last + 1);
+        let mut changes = self.overwritten(broker, epoch, base);
+        let Some((batch, copy)) = batch else { return changes };
+        let newer = self.leader.filter(|(_, newest)| *newest > epoch);
+        if let Some((leader, epoch)) = newer {
+            changes.push(Change { batch, copy, why: Some(GoneWhy::LeaderChange { leader, epoch }) });
+        }
+        let entry = Entry { epoch, last, batch, copy, is_gone: newer.is_some() };
+        self.written.entry(base).or_default().push(entry);
+        changes
+    }
+
+    /// Who leads once more in an epoch in which it had written what it lost since writes over it: nobody can tell the two
+    /// apart.
+    fn overwritten(&mut self, broker: BrokerId, epoch: LeaderEpoch, from: Offset) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for entries in self.written.range_mut(from..).map(|(_, entries)| entries) {
+            for entry in entries.extract_if(.., |entry| entry.epoch == epoch).filter(|entry| !entry.is_gone) {
+                let why = Some(GoneWhy::DiskLost { broker });
+                changes.push(Change { batch: entry.batch, copy: entry.copy, why });
+            }
+        }
+        changes
+    }
+
+    pub fn replicated(
+        &mut self,
+        broker: BrokerId,
+        (from, to): (Offset, Offset),
+        epochs: &[(LeaderEpoch, Offset)],
+    ) {
+        self.replicas.entry(broker).or_default().write(epochs, from, to);
+    }
+
+    pub fn truncated(&mut self, broker: BrokerId, to: Offset) {
+        self.replicas.entry(broker).or_default().cut(to);
+    }
+
+    /// A disk lost what was behind `end`; what nobody has any more is gone.
+    pub fn disk_lost(&mut self, broker: BrokerId, end: Offset) -> Vec<Change> {
+        let Some(replica) = self.replicas.get_mut(&broker) else { return Vec::new() };
+        replica.cut(end);
+        let mut changes = Vec::new();
+        for (base, entries) in self.written.range_mut(end..) {
+            for entry in entries.iter_mut().filter(|entry| !entry.is_gone) {
+                if !self.replicas.values().any(|replica| replica.has(entry.epoch, *base)) {
+                    entry.is_gone = true;
+                    let why = Some(GoneWhy::DiskLost { broker });
+                    changes.push(Change { batch: entry.batch, copy: entry.copy, why });
+                }
+            }
+        }
+        changes
+    }
+
+    pub fn replica_deleted(&mut self, broker: BrokerId) {
+        self.replicas.remove(&broker);
+    }
+
+    /// Somebody leads, and its log, which ends at `end`, is what counts from now on.
+    pub fn became_leader(&mut self, broker: BrokerId, epoch: LeaderEpoch, end: Offset) -> Vec<Change> {
+        let replica = self.replicas.entry(broker).or_default();
+        replica.cut(end);
+        replica.end = end;
+        if self.leader.is_some_and(|(_, newest)| newest > epoch) {
+            return Vec::new();
+        }
+        self.leader = Some((broker, epoch));
+        self.high_watermark = self.high_watermark.min(end);
+        let mut changes = Vec::new();
+        for (base, entries) in self.written.iter_mut().rev() {
+            let mut agrees = false;
+            for entry in entries {
+                let has = replica.has(entry.epoch, *base);
+                agrees |= has && !entry.is_gone;
+                if has == entry.is_gone {
+                    entry.is_gone = !has;
+                    let why = (!has).then_some(GoneWhy::LeaderChange { leader: broker, epoch });
+                    changes.push(Change { batch: entry.batch, copy: entry.copy, why });
+                }
+            }
+            // The leader before had it too: below, their logs are the same.
+            if agrees {
+                break;
+            }
+        }
+        changes
+    }
+
+    pub fn log_start_moved(&mut self, broker: BrokerId, is_leader: bool, start: Start) {
+        let replica = self.replicas.entry(broker).or_default();
+        replica.start = start.to;
+        replica.end = replica.end.max(start.to);
+        if is_leader && self.starts.last().is_none_or(|last| last.to < start.to) {
+            self.starts.push(start);
+        }
+    }
+
+    /// What took the record at this offset away from the log's beginning.
+    pub fn removal(&self, offset: Offset) -> Option<&Start> {
+        self.starts.get(self.starts.partition_point(|start| start.to <= offset))
+    }
+
+    /// Who has it on its disk.
+    pub fn holders(&self, epoch: LeaderEpoch, offset: Offset) -> Vec<BrokerId> {
+        let holds =
+            |(broker, replica): (&BrokerId, &Replica)| replica.holds(epoch, offset).then_some(*broker);
+        self.replicas.iter().filter_map(holds).collect()
+    }
+
+    /// The batches that have offsets in `[from, to)`, each with its base offset: those of this epoch, or those in place.
+    pub fn entries(
+        &self,
+        from: Offset,
+        to: Offset,
+        epoch: Option<LeaderEpoch>,
+    ) -> impl Iterator<Item = (Offset, Entry)> {
+        let fits = move |entry: &&Entry| match epoch {
+            Some(epoch) => entry.epoch == epoch,
+            None => !entry.is_gone,
+        };
+        // Batches of one epoch do not overlap, those of several may: the ones before are few.
+        let before = self.written.range(..from).rev().take(OVERLAPPING);
+        let around = before.chain(self.written.range(from..to.max(from)));
+        around.flat_map(move |(base, entries)| {
+            let reaches = entries.iter().filter(fits).filter(move |entry| entry.last >= from);
+            reaches.map(|entry| (*base, *entry))
+        })
+    }
+
+    /// A batch falls out of the ledger.
+    pub fn forget(&mut self, base: Offset, batch: u64) {
+        if let Some(entries) = self.written.get_mut(&base) {
+            entries.retain(|entry| entry.batch != batch);
+            if entries.is_empty() {
+                self.written.remove(&base);
+            }
+        }
+    }
+
+    /// The topic is gone with all there was of it.
+    pub fn clear(&mut self) -> Vec<Change> {
+        let old = std::mem::take(self);
+        let entries = old.written.into_values().flatten().filter(|entry| !entry.is_gone);
+        let why = Some(GoneWhy::TopicDeleted);
+        entries.map(|entry| Change { batch: entry.batch, copy: entry.copy, why }).collect()
+    }
+}
+
+/// How many batches before an offset are looked at for one that reaches over it.
+const OVERLAPPING: usize = 8;

@@ -1,0 +1,196 @@
+//! What the ledger keeps of a record, and of the batch it travels in.
+//!
+//! **Invariant:** a record is in one batch, whatever becomes of that; its number counts what its producer's process has
+//! handed to send() and is given once.
+
+use std::rc::Rc;
+
+use crate::kafka::event::RequestMark;
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::time::Time;
+use crate::kafka::types::{
+    BatchId, BrokerId, ClientName, GroupId, LeaderEpoch, NodeId, Offset, ProducerId, TopicPartition,
+};
+
+/// Where in the run something happened: the number of the event in the trace leads to all there is to know of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment {
+    pub time: Time,
+    pub event: u64,
+}
+
+/// A batch of a producer, with its records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    pub client: ClientName,
+    pub node: NodeId,
+    /// `None` for a record that never came into one.
+    pub(super) id: Option<BatchId>,
+    /// The partition is -1 if none was chosen.
+    pub tp: TopicPartition,
+    pub records: Vec<Record>,
+    /// Each time that it went on its way.
+    pub sends: Vec<Sent>,
+    pub told: Told,
+    /// Each time that a leader took it into its log.
+    pub copies: Vec<Copy>,
+    /// A record that was made later stood in the partition already when this batch was first stored there: how the two follow
+    /// each other now depends on what is left of them.
+    pub(super) overtaken_by: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// From 1, of its producer's process.
+    pub number: i64,
+    pub key: Option<Rc<[u8]>>,
+    /// When send() put it into the batch.
+    pub made: Moment,
+    /// The groups that have met it.
+    pub seen: Vec<Seen>,
+}
+
+/// A batch went on its way to a leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    pub at: Moment,
+    pub to: BrokerId,
+    pub attempt: i32,
+    pub request: RequestMark,
+    pub answer: Answer,
+}
+
+/// What the leader did with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing is known of it.
+    Unknown,
+    Stored(Moment),
+    /// It was there already, at this offset (R-PROD-25).
+    Known(Moment, Offset),
+    Refused(Moment, ErrorCode),
+    /// The connection was lost, which is all that one hears of a request with acks=0.
+    ConnectionLost(Moment),
+}
+
+/// What the application was told of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// No word yet.
+    Nothing,
+    /// It is written, and where it begins.
+    Offset {
+        at: Moment,
+        base: Offset,
+    },
+    /// It is on its way and that shall do: acks=0.
+    Sent {
+        at: Moment,
+    },
+    Error {
+        at: Moment,
+        error: ErrorCode,
+    },
+}
+
+impl Told {
+    /// Whether the application takes it for written.
+    pub fn is_success(&self) -> bool {
+        matches!(self, Told::Offset { .. } | Told::Sent { .. })
+    }
+}
+
+/// A place in a partition's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copy {
+    pub at: Moment,
+    pub broker: BrokerId,
+    pub epoch: LeaderEpoch,
+    /// Of the batch's first record.
+    pub base: Offset,
+    pub producer: ProducerId,
+    /// It is in the log of whoever leads no more.
+    pub gone: Option<Gone>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone {
+    pub at: Moment,
+    pub why: GoneWhy,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GoneWhy {
+    /// Somebody leads in a newer epoch whose log does not have it: the others throw it away.
+    LeaderChange {
+        leader: BrokerId,
+        epoch: LeaderEpoch,
+    },
+    /// The last disk that had it lost it.
+    DiskLost {
+        broker: BrokerId,
+    },
+    TopicDeleted,
+}
+
+/// What a group has to do with a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub group: GroupId,
+    /// How often poll() returned it to a member.
+    pub delivered: i32,
+    pub delivered_at: Option<(Moment, ClientName)>,
+    /// Who had it last and is not done with it.
+    pub(super) in_hand: Option<NodeId>,
+    /// How often a member's application has finished it.
+    pub processed: i32,
+    /// The first times, at most [`KEPT_PROCESSINGS`].
+    pub processings: Vec<Processing>,
+    /// A commit went past it before it was processed.
+    pub passed: Option<(Moment, ClientName)>,
+    /// A later record of the partition had been processed before.
+    pub out_of_order: bool,
+}
+
+pub(super) const KEPT_PROCESSINGS: usize = 4;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Processing {
+    pub at: Moment,
+    pub by: ClientName,
+    pub offset: Offset,
+    /// From where the member had set out.
+    pub since: Option<Moment>,
+}
+
+impl Batch {
+    /// The places at which its records are.
+    pub fn in_place(&self) -> impl DoubleEndedIterator<Item = &Copy> {
+        self.copies.iter().filter(|copy| copy.gone.is_none())
+    }
+
+    /// Which of its records that is.
+    pub(super) fn index_of(&self, record: &Record) -> i64 {
+        self.records.iter().take_while(|other| other.number != record.number).count() as i64
+    }
+}
+
+impl Record {
+    pub(super) fn seen_by(&mut self, group: &GroupId) -> &mut Seen {
+        let index = self.seen.iter().position(|seen| seen.group == *group);
+        let index = index.unwrap_or_else(|| {
+            self.seen.push(Seen {
+                group: group.clone(),
+                delivered: 0,
+                delivered_at: None,
+                in_hand: None,
+                processed: 0,
+                processings: Vec::new(),
+                passed: None,
+                out_of_order: false,
+            });
+            self.seen.len() - 1
+        });
+        &mut self.seen[index]
+    }
+}

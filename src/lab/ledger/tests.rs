@@ -1,0 +1,95 @@
+//! Logs, leaders and the bound, each by itself; whole runs are in the scenario tests.
+
+use super::partition::{Change, Partition};
+use super::record::GoneWhy;
+use crate::kafka::types::{BrokerId, LeaderEpoch, Offset};
+
+const A: BrokerId = BrokerId(1);
+const B: BrokerId = BrokerId(2);
+
+/// A leads in epoch 0 and has batches 0 to 2 at offsets 0 to 2, of which B has the first.
+fn one_behind() -> Partition {
+    let mut partition = Partition::default();
+    partition.became_leader(A, LeaderEpoch(0), Offset(0));
+    for number in 0..3 {
+        let offset = Offset(number as i64);
+        let changes = partition.appended(A, LeaderEpoch(0), (offset, offset), Some((number, 0)));
+        assert!(changes.is_empty());
+    }
+    partition.replicated(B, (Offset(0), Offset(1)), &[(LeaderEpoch(0), Offset(0))]);
+    partition
+}
+
+/// Which batches are gone, or `back`, by these changes.
+fn told(changes: &[Change]) -> Vec<String> {
+    let mut told: Vec<String> = changes
+        .iter()
+        .map(|change| match change.why {
+            None => format!("{} back", change.batch),
+            Some(GoneWhy::LeaderChange { leader, epoch }) => format!("{} by {leader} e{epoch}", change.batch),
+            Some(GoneWhy::DiskLost { broker }) => format!("{} with {broker}", change.batch),
+            Some(GoneWhy::TopicDeleted) => format!("{} deleted", change.batch),
+        })
+        .collect();
+    told.sort();
+    told
+}
+
+#[test]
+fn what_the_new_leader_does_not_have_is_gone_and_comes_back_with_a_leader_that_has_it() {
+    let mut partition = one_behind();
+    assert_eq!(partition.holders(LeaderEpoch(0), Offset(0)), [A, B]);
+    assert_eq!(partition.holders(LeaderEpoch(0), Offset(2)), [A]);
+    assert_eq!(told(&partition.became_leader(B, LeaderEpoch(1), Offset(1))), ["1 by 2 e1", "2 by 2 e1"]);
+    assert!(partition.appended(B, LeaderEpoch(1), (Offset(1), Offset(1)), Some((3, 0))).is_empty());
+    let at = |partition: &Partition, epoch| {
+        partition.entries(Offset(1), Offset(2), epoch).map(|(_, entry)| entry.batch).collect::<Vec<_>>()
+    };
+    assert_eq!((at(&partition, None), at(&partition, Some(LeaderEpoch(0)))), (vec![3], vec![1]));
+    // Nobody else is left: an unclean election of the old leader, which has not followed the new one.
+    assert_eq!(
+        told(&partition.became_leader(A, LeaderEpoch(2), Offset(3))),
+        ["1 back", "2 back", "3 by 1 e2"]
+    );
+}
+
+#[test]
+fn what_a_deposed_leader_still_writes_is_gone_at_once() {
+    let mut partition = one_behind();
+    partition.became_leader(B, LeaderEpoch(1), Offset(1));
+    let changes = partition.appended(A, LeaderEpoch(0), (Offset(3), Offset(3)), Some((4, 0)));
+    assert_eq!(told(&changes), ["4 by 2 e1"]);
+}
+
+#[test]
+fn what_the_last_disk_loses_is_gone_and_what_another_has_is_not() {
+    let mut partition = one_behind();
+    assert_eq!(told(&partition.disk_lost(A, Offset(0))), ["1 with 1", "2 with 1"]);
+    assert!(partition.became_leader(A, LeaderEpoch(0), Offset(0)).len() == 1, "batch 0 is on B alone");
+}
+
+#[test]
+fn a_leader_that_writes_over_what_it_lost_in_the_same_epoch_does_not_bring_it_back() {
+    let mut partition = one_behind();
+    partition.disk_lost(A, Offset(2));
+    partition.became_leader(A, LeaderEpoch(0), Offset(2));
+    assert!(partition.appended(A, LeaderEpoch(0), (Offset(2), Offset(2)), Some((5, 0))).is_empty());
+    assert!(partition.became_leader(A, LeaderEpoch(1), Offset(3)).is_empty());
+    let at: Vec<u64> = partition.entries(Offset(2), Offset(3), None).map(|(_, entry)| entry.batch).collect();
+    assert_eq!(at, [5]);
+}
+
+#[test]
+fn a_replica_that_begins_at_the_leaders_start_lacks_nothing_below_it() {
+    let mut partition = one_behind();
+    partition.replicated(BrokerId(3), (Offset(2), Offset(3)), &[(LeaderEpoch(0), Offset(2))]);
+    assert!(partition.became_leader(BrokerId(3), LeaderEpoch(1), Offset(3)).is_empty());
+    assert_eq!(partition.holders(LeaderEpoch(0), Offset(1)), [A]);
+}
+
+#[test]
+fn with_its_topic_everything_goes() {
+    let mut partition = one_behind();
+    assert_eq!(told(&partition.clear()), ["0 deleted", "1 deleted", "2 deleted"]);
+    assert_eq!(partition.entries(Offset(0), Offset(9), None).count(), 0);
+}
