@@ -22,6 +22,7 @@ mod context;
 mod classic;
 pub mod modern;
 mod offsets;
+mod commit;
 mod shard;
 mod transactional;
 mod admin;
@@ -35,10 +36,10 @@ use std::rc::Rc;
 use kafka_protocol::messages as m;
 use kafka_protocol::messages::delete_share_group_offsets_response::DeleteShareGroupOffsetsResponseTopic;
 
+use commit::Commit;
 use context::{Context, Gathered};
 use modern::TopicIdPartition;
 use modern::consumer::ConsumerGroup;
-use offsets::Commit;
 
 use super::effects::{Effects, RequestId};
 use super::event::{Event, GroupEvent};
@@ -231,7 +232,7 @@ impl GroupCoordinator {
             Request::Heartbeat(request) => self.heartbeat(at, id, request, fx),
             Request::LeaveGroup(request) => self.leave(at, id, client, request, fx),
             Request::OffsetCommit(request) => {
-                self.commit(at, id, client, request, Commit::of_existing(request, topics), fx);
+                self.commit(at, id, client, request, Commit::plain(request, topics), fx);
             }
             Request::OffsetFetch(request) => self.fetch(at, id, request, fx),
             Request::ListGroups(request) => fx.effects.respond(id, self.list(request)),

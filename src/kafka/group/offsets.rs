@@ -8,10 +8,6 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use kafka_protocol::messages as m;
-use kafka_protocol::messages::offset_commit_request::OffsetCommitRequestPartition;
-use kafka_protocol::messages::offset_commit_response::{
-    OffsetCommitResponsePartition, OffsetCommitResponseTopic,
-};
 use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use kafka_protocol::messages::offset_fetch_response::{
     OffsetFetchResponseGroup, OffsetFetchResponsePartitions, OffsetFetchResponseTopics,
@@ -20,12 +16,11 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::classic::ClassicGroup;
 use super::context::Context;
-use super::modern::consumer::CommitScope;
 use crate::kafka::event::{Event, GroupEvent, GroupState};
 use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::{CoordinatorRecord, OffsetCommitValue, RecordKey};
-use crate::kafka::types::{ClientName, GroupId, LeaderEpoch, Offset, Topic, TopicId, TopicPartition};
+use crate::kafka::types::{ClientName, GroupId, Offset, Topic, TopicPartition};
 
 /// One group's offsets by partition.
 pub type GroupOffsets = BTreeMap<TopicPartition, OffsetCommitValue>;
@@ -113,90 +108,6 @@ impl OffsetChange {
             }
             _ => {}
         }
-    }
-}
-
-/// The part of an OffsetCommit that names existing partitions, and the answer as far as it stands.
-pub(super) struct Commit {
-    pub partitions: Vec<(TopicPartition, TopicId, OffsetCommitRequestPartition)>,
-    pub response: m::OffsetCommitResponse,
-}
-
-impl Commit {
-    /// Partitions that do not exist are refused one by one (R-GRP-38).
-    pub fn of_existing(
-        request: &m::OffsetCommitRequest,
-        topics: &dyn Fn(&TopicPartition) -> Option<TopicId>,
-    ) -> Commit {
-        let mut commit = Commit { partitions: Vec::new(), response: m::OffsetCommitResponse::default() };
-        for topic in &request.topics {
-            let name = Topic::new(&topic.name);
-            for partition in &topic.partitions {
-                let tp = TopicPartition::new(&name, partition.partition_index);
-                match topics(&tp) {
-                    Some(topic_id) => commit.partitions.push((tp, topic_id, partition.clone())),
-                    None => commit.answer(&tp, ErrorCode::UnknownTopicOrPartition),
-                }
-            }
-        }
-        commit
-    }
-
-    pub fn answer(&mut self, tp: &TopicPartition, error: ErrorCode) {
-        let topics = &mut self.response.topics;
-        let known = topics.iter().position(|topic| &**topic.name == tp.topic.as_str());
-        let known = known.unwrap_or_else(|| {
-            topics.push(OffsetCommitResponseTopic::default().with_name(tp.topic.to_wire().into()));
-            topics.len() - 1
-        });
-        let partition = OffsetCommitResponsePartition::default()
-            .with_partition_index(tp.partition)
-            .with_error_code(error.code());
-        topics[known].partitions.push(partition);
-    }
-
-    /// Every existing partition with the same error.
-    pub fn refused(mut self, error: ErrorCode) -> m::OffsetCommitResponse {
-        for (tp, _, _) in std::mem::take(&mut self.partitions) {
-            self.answer(&tp, error);
-        }
-        self.response
-    }
-
-    /// The offsets to set; one whose metadata is too long, or that is another's by now, is refused alone (R-GRP-38,
-    /// R-CG8-19).
-    pub fn take_changes(
-        &mut self,
-        group: &GroupId,
-        client: &ClientName,
-        scope: &CommitScope,
-        cx: &Context<'_>,
-    ) -> Vec<OffsetChange> {
-        let mut changes = Vec::new();
-        for (tp, topic_id, partition) in std::mem::take(&mut self.partitions) {
-            let metadata = partition.committed_metadata.as_deref().unwrap_or_default();
-            // Java's length(): UTF-16 code units, whatever the setting's name says.
-            if metadata.encode_utf16().count() as i64 > i64::from(cx.config.offset_metadata_max_bytes) {
-                self.answer(&tp, ErrorCode::OffsetMetadataTooLarge);
-                continue;
-            }
-            if let Err(error) = scope.check(&(topic_id, tp.partition)) {
-                self.answer(&tp, error);
-                continue;
-            }
-            self.answer(&tp, ErrorCode::None);
-            let value = OffsetCommitValue {
-                offset: Offset(partition.committed_offset),
-                leader_epoch: LeaderEpoch(partition.committed_leader_epoch),
-                metadata: metadata.to_string(),
-                commit_timestamp_ms: cx.now.wall_ms(),
-                expire_timestamp_ms: None,
-                topic_id: Some(topic_id),
-            };
-            let (group, author) = (group.clone(), Author::Client(client.clone()));
-            changes.push(OffsetChange { group, tp, before: None, after: Some(value), author });
-        }
-        changes
     }
 }
 

@@ -3,9 +3,10 @@
 use kafka_protocol::messages as m;
 use kafka_protocol::messages::consumer_group_describe_response::DescribedGroup;
 
+use super::commit::Commit;
 use super::context::Part;
 use super::modern::consumer::check_request;
-use super::offsets::{self, Commit};
+use super::offsets;
 use super::{At, GroupCoordinator, GroupEffects, Join, classic};
 use crate::kafka::effects::RequestId;
 use crate::kafka::event::{Event, GroupEvent};
@@ -89,8 +90,8 @@ impl GroupCoordinator {
         commit: Commit,
         fx: &mut GroupEffects,
     ) {
-        if commit.partitions.is_empty() {
-            return fx.effects.respond(id, commit.response);
+        if commit.asked().is_empty() {
+            return fx.effects.respond(id, commit.response());
         }
         if let Err(error) = self.shard_state(&request.group_id) {
             let (group, client) = (GroupId::new(&request.group_id), client.clone());

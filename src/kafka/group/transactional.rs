@@ -7,11 +7,8 @@
 use std::collections::BTreeMap;
 
 use kafka_protocol::messages as m;
-use kafka_protocol::messages::txn_offset_commit_request::TxnOffsetCommitRequestPartition;
-use kafka_protocol::messages::txn_offset_commit_response::{
-    TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
-};
 
+use super::commit::Commit;
 use super::offsets::{Author, OffsetChange};
 use super::requests::not_empty;
 use super::{At, GroupCoordinator, GroupEffects};
@@ -19,9 +16,7 @@ use crate::kafka::effects::RequestId;
 use crate::kafka::log::VerificationGuard;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::{CoordinatorRecord, OffsetCommitValue, RecordKey};
-use crate::kafka::types::{
-    ClientName, GroupId, Offset, ProducerEpoch, ProducerId, Topic, TopicId, TopicPartition,
-};
+use crate::kafka::types::{ClientName, GroupId, Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition};
 
 /// Whose transaction a write to `__consumer_offsets` is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,54 +102,6 @@ impl PendingOffsets {
     }
 }
 
-/// The part of a TxnOffsetCommit that names existing partitions, and the answer as far as it stands.
-pub(super) struct TransactionalCommit {
-    pub partitions: Vec<(TopicPartition, TopicId, TxnOffsetCommitRequestPartition)>,
-    pub response: m::TxnOffsetCommitResponse,
-}
-
-impl TransactionalCommit {
-    pub fn of_existing(
-        request: &m::TxnOffsetCommitRequest,
-        topics: &dyn Fn(&TopicPartition) -> Option<TopicId>,
-    ) -> TransactionalCommit {
-        let response = m::TxnOffsetCommitResponse::default();
-        let mut commit = TransactionalCommit { partitions: Vec::new(), response };
-        for topic in &request.topics {
-            let name = Topic::new(&topic.name);
-            for partition in &topic.partitions {
-                let tp = TopicPartition::new(&name, partition.partition_index);
-                match topics(&tp) {
-                    Some(topic_id) => commit.partitions.push((tp, topic_id, partition.clone())),
-                    None => commit.answer(&tp, ErrorCode::UnknownTopicOrPartition),
-                }
-            }
-        }
-        commit
-    }
-
-    pub fn answer(&mut self, tp: &TopicPartition, error: ErrorCode) {
-        let topics = &mut self.response.topics;
-        let known = topics.iter().position(|topic| &**topic.name == tp.topic.as_str());
-        let known = known.unwrap_or_else(|| {
-            topics.push(TxnOffsetCommitResponseTopic::default().with_name(tp.topic.to_wire().into()));
-            topics.len() - 1
-        });
-        let partition = TxnOffsetCommitResponsePartition::default()
-            .with_partition_index(tp.partition)
-            .with_error_code(error.code());
-        topics[known].partitions.push(partition);
-    }
-
-    /// Every existing partition with the same error.
-    pub fn refused(mut self, error: ErrorCode) -> m::TxnOffsetCommitResponse {
-        for (tp, _, _) in std::mem::take(&mut self.partitions) {
-            self.answer(&tp, error);
-        }
-        self.response
-    }
-}
-
 /// A pending offset as its record.
 pub(super) fn pending_record(
     (group, tp): &(GroupId, TopicPartition),
@@ -176,7 +123,7 @@ impl GroupCoordinator {
         error: ErrorCode,
         fx: &mut GroupEffects,
     ) {
-        fx.effects.respond(id, TransactionalCommit::of_existing(request, topics).refused(error));
+        fx.effects.respond(id, Commit::in_transaction(request, topics).refused(error));
     }
 
     /// Offsets that a transaction commits; the coordinator of the transaction knows of the group's partition by now.
@@ -189,9 +136,9 @@ impl GroupCoordinator {
         topics: &dyn Fn(&TopicPartition) -> Option<TopicId>,
         fx: &mut GroupEffects,
     ) {
-        let commit = TransactionalCommit::of_existing(request, topics);
-        if commit.partitions.is_empty() {
-            return fx.effects.respond(id, commit.response);
+        let commit = Commit::in_transaction(request, topics);
+        if commit.asked().is_empty() {
+            return fx.effects.respond(id, commit.response());
         }
         let checked = not_empty(&request.group_id).and_then(|()| self.shard_state(&request.group_id));
         if let Err(error) = checked {

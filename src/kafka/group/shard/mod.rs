@@ -24,9 +24,10 @@ use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
 
 use super::GroupTimer;
 use super::classic::{ClassicGroup, Join, join_error, leave_result, sync_error};
+use super::commit::Commit;
 use super::context::{Context, Part};
 use super::modern::consumer::CommitScope;
-use super::offsets::{self, Commit, GroupOffsets, OffsetChange, Offsets};
+use super::offsets::{self, Author, GroupOffsets, OffsetChange, Offsets};
 use super::transactional::PendingOffsets;
 use super::write::{Applied, Deletion, Then, Write};
 use crate::kafka::effects::RequestId;
@@ -244,12 +245,16 @@ impl Shard {
                 return cx.respond(id, commit.refused(error));
             }
         };
-        let mut changes = commit.take_changes(&group, client, &scope, cx);
-        for change in &mut changes {
-            change.before = self.newest.set(&change.group, &change.tp, change.after.clone());
-        }
+        // That of another member by now is refused alone (R-CG8-19).
+        let values = commit.take_values(cx, |asked| scope.check(&(asked.topic_id, asked.tp.partition)));
+        let change = |(tp, value)| {
+            let after = Some(value);
+            let before = self.newest.set(&group, &tp, after.clone());
+            OffsetChange { group: group.clone(), tp, before, after, author: Author::Client(client.clone()) }
+        };
+        let changes: Vec<OffsetChange> = values.into_iter().map(change).collect();
         let records = changes.iter().map(OffsetChange::to_record).collect();
-        let then = Then::Answer { to: id, response: commit.response.into() };
+        let then = Then::Answer { to: id, response: commit.response() };
         let applied = Applied { changes, created: created.then_some(group), ..Applied::default() };
         self.submit(Some(Write { records, applied, then }), cx);
     }

@@ -10,17 +10,16 @@ use super::{Group, Shard};
 use crate::kafka::effects::RequestId;
 use crate::kafka::event::GroupState;
 use crate::kafka::group::classic::ClassicGroup;
+use crate::kafka::group::commit::{Asked, Commit};
 use crate::kafka::group::context::Context;
 use crate::kafka::group::modern::consumer::CommitScope;
 use crate::kafka::group::offsets::Author;
-use crate::kafka::group::transactional::{TransactionalCommit, WriterOf, pending_record};
+use crate::kafka::group::transactional::{WriterOf, pending_record};
 use crate::kafka::group::write::{Applied, InTransaction, Then, Write};
 use crate::kafka::log::VerificationGuard;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::OffsetCommitValue;
-use crate::kafka::types::{
-    ClientName, GroupEpoch, GroupId, LeaderEpoch, MemberId, Offset, ProducerEpoch, ProducerId,
-};
+use crate::kafka::types::{ClientName, GroupEpoch, GroupId, MemberId, Offset, ProducerEpoch, ProducerId};
 
 impl Shard {
     pub(in crate::kafka::group) fn commit_in_transaction(
@@ -28,7 +27,7 @@ impl Shard {
         (id, client): (RequestId, &ClientName),
         request: &m::TxnOffsetCommitRequest,
         guard: Option<VerificationGuard>,
-        mut commit: TransactionalCommit,
+        mut commit: Commit,
         cx: &mut Context<'_>,
     ) {
         let group = GroupId::new(&request.group_id);
@@ -37,31 +36,16 @@ impl Shard {
             Ok(scope) => scope,
             Err(error) => return cx.respond(id, commit.refused(error)),
         };
-        let mut offsets = Vec::new();
+        let checked = |asked: &Asked| scope.check(&(asked.topic_id, asked.tp.partition));
         // Producers know of no epochs of members.
-        if commit.partitions.iter().any(|(tp, topic_id, _)| scope.check(&(*topic_id, tp.partition)).is_err())
-        {
+        if commit.asked().iter().any(|asked| checked(asked).is_err()) {
             return cx.respond(id, commit.refused(ErrorCode::IllegalGeneration));
         }
-        for (tp, _, partition) in std::mem::take(&mut commit.partitions) {
-            let metadata = partition.committed_metadata.as_deref().unwrap_or_default();
-            if metadata.encode_utf16().count() as i64 > i64::from(cx.config.offset_metadata_max_bytes) {
-                commit.answer(&tp, ErrorCode::OffsetMetadataTooLarge);
-                continue;
-            }
-            commit.answer(&tp, ErrorCode::None);
-            let value = OffsetCommitValue {
-                offset: Offset(partition.committed_offset),
-                leader_epoch: LeaderEpoch(partition.committed_leader_epoch),
-                metadata: metadata.to_string(),
-                commit_timestamp_ms: cx.now.wall_ms(),
-                expire_timestamp_ms: None,
-                topic_id: None,
-            };
-            offsets.push(((group.clone(), tp), value));
-        }
+        let values = commit.take_values(cx, |_| Ok(()));
+        let pending = |(tp, value)| ((group.clone(), tp), OffsetCommitValue { topic_id: None, ..value });
+        let offsets: Vec<_> = values.into_iter().map(pending).collect();
         let records = offsets.iter().map(|(key, value)| pending_record(key, value)).collect();
-        let then = Then::Answer { to: id, response: commit.response.into() };
+        let then = Then::Answer { to: id, response: commit.response() };
         let writer = WriterOf {
             producer_id: ProducerId(request.producer_id.0),
             producer_epoch: ProducerEpoch(request.producer_epoch),
