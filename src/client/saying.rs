@@ -51,6 +51,11 @@ impl Saying {
         };
         Some(Saying { kind, of })
     }
+
+    /// Its first word.
+    pub fn word(&self) -> &'static str {
+        name(self.kind)
+    }
 }
 
 impl fmt::Display for Saying {

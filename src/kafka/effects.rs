@@ -7,7 +7,7 @@
 
 use std::rc::Rc;
 
-use super::event::Event;
+use super::event::{Event, Halt};
 use super::protocol::{Request, Response};
 use super::time::Time;
 use super::types::{ClientName, NodeId};
@@ -132,6 +132,8 @@ pub enum Effect<T> {
     Event(Event),
     /// The process ends by itself.
     Exit,
+    /// The process is ended or stands still from now on, at a place in its own program.
+    Halt(Halt),
 }
 
 /// The effects of one step, in order.
@@ -167,6 +169,10 @@ impl<T> Effects<T> {
         self.list.push(Effect::CancelTimer(timer.into()));
     }
 
+    pub fn halt(&mut self, how: Halt) {
+        self.list.push(Effect::Halt(how));
+    }
+
     pub fn exit(&mut self) {
         self.list.push(Effect::Exit);
     }
@@ -184,6 +190,7 @@ impl<T> Effects<T> {
             Effect::CancelTimer(timer) => Effect::CancelTimer(timer.into()),
             Effect::Event(event) => Effect::Event(event),
             Effect::Exit => Effect::Exit,
+            Effect::Halt(how) => Effect::Halt(how),
         });
         // Collected in place, where there was nothing before.
         match self.list.is_empty() {

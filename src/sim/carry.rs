@@ -6,6 +6,7 @@ use super::network::{ConnectionId, Packet};
 use super::process::{Arrival, Timer};
 use super::world::{Entry, World};
 use crate::kafka::effects::{Effect, Effects, Peer, RequestId};
+use crate::kafka::event::{Act, Halt};
 use crate::kafka::protocol::{Request, Response, strict};
 use crate::kafka::time::Time;
 use crate::kafka::types::NodeId;
@@ -49,6 +50,10 @@ impl World {
                 Effect::CancelTimer(timer) => self.cancel_timer(node, &timer),
                 Effect::Event(event) => self.tell(event),
                 Effect::Exit => self.end(node),
+                Effect::Halt(Halt::Crash) => self.kill(node, Act::Killed),
+                Effect::Halt(Halt::Freeze) => self.freeze(node),
+                // Only a thread of it.
+                Effect::Halt(Halt::Hang) => {}
             }
         }
     }

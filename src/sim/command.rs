@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use crate::client::admin::GroupOperation;
 use crate::client::consumer::{Ask, CloseOptions, ConsumerSpec};
 use crate::client::producer::ProducerSpec;
+use crate::client::program::Order;
 use crate::client::share_consumer::ShareConsumerSpec;
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
@@ -84,6 +85,11 @@ pub enum Command {
     Ask {
         client: ClientName,
         ask: Ask,
+    },
+    /// What is done to the program of a client's application.
+    Program {
+        client: ClientName,
+        order: Order,
     },
     /// The client's process ends without a word.
     Crash(ClientName),

@@ -270,6 +270,10 @@ pub struct ConsumerView {
     pub line: Option<u8>,
     /// How far that line is, in percent; `None` where it has no length of its own.
     pub progress: Option<u8>,
+    /// The record that this line is done with.
+    pub record: Option<(TopicPartition, Offset)>,
+    /// Since when the program is in that line, with that record.
+    pub in_line_since: Option<Time>,
     pub partitions: Rc<[ConsumedView]>,
     pub waiting: Option<Rc<str>>,
     /// As a broker's.

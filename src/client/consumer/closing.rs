@@ -34,7 +34,10 @@ impl Consumer {
         match self.program.activity {
             Activity::Stopped | Activity::Closing { .. } => return,
             Activity::Polling { .. } | Activity::Idle => self.begin_close(now, options),
-            Activity::Processing { .. } | Activity::Committing { .. } | Activity::CommittingAsync => {
+            Activity::Processing { .. }
+            | Activity::Committing { .. }
+            | Activity::Hanging { .. }
+            | Activity::CommittingAsync => {
                 self.close_requested = Some(options);
             }
         }

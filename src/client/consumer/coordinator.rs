@@ -28,9 +28,11 @@ impl Consumer {
             Activity::Polling { .. } => !self.subscription.initializing().is_empty(),
             Activity::Committing { .. } => true,
             Activity::Closing { step, .. } => step == CloseStep::Committing,
-            Activity::Stopped | Activity::Idle | Activity::Processing { .. } | Activity::CommittingAsync => {
-                false
-            }
+            Activity::Stopped
+            | Activity::Idle
+            | Activity::Processing { .. }
+            | Activity::Hanging { .. }
+            | Activity::CommittingAsync => false,
         };
         let application = application || self.commits.wait_for_coordinator();
         let modern = self.membership.modern.as_ref().is_some_and(Member::sends_heartbeats);

@@ -38,7 +38,9 @@ mod view;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-pub use crate::client::program::{Activity, CloseStep, Line, Program, ProgramError, Returned};
+pub use crate::client::program::{
+    Activity, CloseStep, Committed, Line, Order, OrderError, Program, ProgramError, Returned, Stop,
+};
 pub use ask::{Ask, AskError, SeekTo};
 pub use choice::Choice;
 pub use closing::{CloseOptions, GroupMembership};
@@ -64,7 +66,7 @@ use crate::kafka::network_client::{NetworkClient, NetworkTimer};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, TopicPartition};
+use crate::kafka::types::{BrokerId, LeaderEpoch, TopicPartition};
 use offsets::CommittedLookup;
 use requests::Call;
 
@@ -186,7 +188,7 @@ impl Consumer {
             Input::Start => {
                 self.commits.restart_interval(now, &self.config);
                 self.membership.heartbeat.poll_until = now.plus_ms(self.config.max_poll_interval_ms.into());
-                self.start_line(now, fx);
+                self.come_to_line(now, fx);
             }
             _ if self.program.activity == Activity::Stopped => return,
             Input::Timer(ConsumerTimer::Application) => self.armed.0 = None,
@@ -228,31 +230,78 @@ impl Consumer {
                 None => self.to_throw.is_some(),
             },
             Activity::Processing { .. } => {
-                while let Some(done) = self.program.finish_record(now) {
-                    let client = self.spec.name.clone();
-                    fx.event(Event::Processed { client, tp: done.tp, offset: done.offset });
-                }
-                self.program.is_batch_done() && self.finish_line(now, fx)
+                let Some(done) = self.program.finish_record(now) else { return false };
+                let client = self.spec.name.clone();
+                fx.event(Event::Processed { client, tp: done.tp, offset: done.offset });
+                self.finish_line(now, fx)
             }
             Activity::Committing { .. } => self.sync_commit_is_over(now, fx) && self.leave_commit(now, fx),
             Activity::CommittingAsync => self.finish_line(now, fx),
+            Activity::Hanging { after, .. } => {
+                self.program.wakes(Some(now), &self.spec.name, fx) && self.go_on(now, after, fx)
+            }
             Activity::Closing { until, step } => self.run_close(now, until, step, fx),
         }
     }
 
     fn finish_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) -> bool {
-        self.program.next_line();
-        self.start_line(now, fx);
+        if !self.program.is_stopped(now, true, &self.spec.name, fx) {
+            self.program.next_line();
+            self.come_to_line(now, fx);
+        }
         true
+    }
+
+    /// A thread that hung goes on, behind its line or with it.
+    fn go_on(&mut self, now: Time, after: bool, fx: &mut Effects<ConsumerTimer>) -> bool {
+        if after {
+            self.program.next_line();
+            self.come_to_line(now, fx);
+        } else {
+            self.start_line(now, fx);
+        }
+        true
+    }
+
+    fn come_to_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        if !self.program.is_stopped(now, false, &self.spec.name, fx) {
+            self.start_line(now, fx);
+        }
     }
 
     /// commitSync() has returned, to the next line or, if it was asked for, to the poll() before which it was called.
     fn leave_commit(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) -> bool {
-        if self.program.line() == Line::Commit {
-            self.program.next_line();
+        match self.program.line() {
+            Line::Poll { .. } => {
+                self.start_line(now, fx);
+                true
+            }
+            _ => self.finish_line(now, fx),
         }
-        self.start_line(now, fx);
-        true
+    }
+
+    /// Whether what a person wants of the program can be had.
+    ///
+    /// # Errors
+    ///
+    /// Why not.
+    pub fn check_order(&self, order: &Order) -> Result<(), OrderError> {
+        if let Order::Exchange(lines) = order {
+            let spec = ConsumerSpec { program: lines.clone(), ..(*self.spec).clone() };
+            spec.check().map_err(|error| OrderError::Program(error.to_string()))?;
+        }
+        self.program.check(order)
+    }
+
+    pub fn order(&mut self, now: Time, order: Order, fx: &mut Effects<ConsumerTimer>) {
+        match self.program.activity {
+            Activity::Hanging { after, .. } if order == Order::Wake => {
+                self.program.wakes(None, &self.spec.name, fx);
+                self.go_on(now, after, fx);
+            }
+            _ => self.program.obey(order, &self.spec.name, fx),
+        }
+        self.run(now, fx);
     }
 
     fn start_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
@@ -262,6 +311,11 @@ impl Consumer {
             Line::Acknowledge(saying) => unreachable!("{saying} is refused in a consumer's program"),
             Line::Commit => {
                 self.begin_sync_commit(now, self.config.default_api_timeout_ms, false, None);
+                self.program.activity = Activity::Committing { since: now };
+            }
+            Line::CommitRecord(which) => {
+                let offsets = self.program.record_in_hand().map(|record| offset_of(record, which));
+                self.begin_sync_commit(now, self.config.default_api_timeout_ms, false, offsets);
                 self.program.activity = Activity::Committing { since: now };
             }
             Line::CommitAsync => {
@@ -339,4 +393,13 @@ impl Consumer {
         });
         self.begin_close(now, CloseOptions::default());
     }
+}
+
+/// What is committed for one record; without a leader epoch, which the application does not give.
+fn offset_of(record: &Returned, which: Committed) -> Rc<[(TopicPartition, Position)]> {
+    let offset = match which {
+        Committed::Next => record.offset + 1,
+        Committed::Own => record.offset,
+    };
+    Rc::from([(record.tp.clone(), Position { offset, epoch: LeaderEpoch::NONE })])
 }

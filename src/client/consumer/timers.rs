@@ -35,6 +35,7 @@ impl Consumer {
         match self.program.activity {
             Activity::Stopped | Activity::Idle | Activity::CommittingAsync => {}
             Activity::Processing { until } => due.push(until),
+            Activity::Hanging { until, .. } => due.extend(until),
             Activity::Polling { until, .. } => {
                 due.push(until);
                 due.extend(self.poll_due(now));

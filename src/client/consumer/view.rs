@@ -22,6 +22,8 @@ use crate::kafka::types::BrokerId;
 pub enum Waiting {
     /// It is not started, works on a record, or is over.
     Nothing,
+    /// It hangs at a line of its program.
+    Hanging { since: Time },
     /// Somebody to have it subscribe or assign.
     Choice,
     /// To ask a broker who coordinates the group.
@@ -102,6 +104,7 @@ impl Consumer {
     pub fn waiting(&self) -> Waiting {
         match self.program.activity {
             Activity::Stopped | Activity::Processing { .. } | Activity::CommittingAsync => Waiting::Nothing,
+            Activity::Hanging { since, .. } => Waiting::Hanging { since },
             Activity::Idle => Waiting::Choice,
             Activity::Closing { step: CloseStep::Leaving | CloseStep::Left, .. } => Waiting::LeaveAnswer,
             Activity::Closing { step: CloseStep::EndingSessions { .. }, .. } => Waiting::FetchSessionEnd,

@@ -107,6 +107,7 @@ impl ShareConsumer {
             Activity::Processing { until }
             | Activity::Polling { until, .. }
             | Activity::Closing { until, .. } => Some(until),
+            Activity::Hanging { until, .. } => until,
             Activity::Stopped | Activity::Idle | Activity::Committing { .. } | Activity::CommittingAsync => {
                 None
             }

@@ -36,7 +36,7 @@ use crate::client::consumer::{ConsumerTimer, Due, SpecError};
 use crate::client::coordinator::Coordinator;
 use crate::client::member::{Member, Phase, new_member_id};
 use crate::client::metadata::Metadata;
-use crate::client::program::{Activity, CloseStep, Line, Program, Returned};
+use crate::client::program::{Activity, CloseStep, Line, Order, OrderError, Program, Returned};
 use crate::client::requests::Requests;
 use crate::client::saying::Saying;
 use crate::kafka::effects::{Effects, Input};
@@ -134,7 +134,7 @@ impl ShareConsumer {
             Input::Start => {
                 self.begin_member(fx);
                 self.poll_until = now.plus_ms(self.config.max_poll_interval_ms.into());
-                self.start_line(now, fx);
+                self.come_to_line(now, fx);
             }
             _ if self.program.activity == Activity::Stopped => return,
             Input::Timer(ConsumerTimer::Application) => self.armed.0 = None,
@@ -187,11 +187,13 @@ impl ShareConsumer {
                 None => !self.is_polling(),
             },
             Activity::Processing { .. } => {
-                while let Some(done) = self.program.finish_record(now) {
-                    let client = self.spec.name.clone();
-                    fx.event(Event::Processed { client, tp: done.tp, offset: done.offset });
-                }
-                self.program.is_batch_done() && self.finish_line(now, fx)
+                let Some(done) = self.program.finish_record(now) else { return false };
+                let client = self.spec.name.clone();
+                fx.event(Event::Processed { client, tp: done.tp, offset: done.offset });
+                self.finish_line(now, fx)
+            }
+            Activity::Hanging { after, .. } => {
+                self.program.wakes(Some(now), &self.spec.name, fx) && self.go_on(now, after, fx)
             }
             Activity::Committing { .. } if self.exchange.has(Errand::Sync) => false,
             Activity::Committing { .. } => {
@@ -203,9 +205,52 @@ impl ShareConsumer {
     }
 
     fn finish_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) -> bool {
-        self.program.next_line();
-        self.start_line(now, fx);
+        if !self.program.is_stopped(now, true, &self.spec.name, fx) {
+            self.program.next_line();
+            self.come_to_line(now, fx);
+        }
         true
+    }
+
+    fn come_to_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        if !self.program.is_stopped(now, false, &self.spec.name, fx) {
+            self.start_line(now, fx);
+        }
+    }
+
+    /// A thread that hung goes on, behind its line or with it.
+    fn go_on(&mut self, now: Time, after: bool, fx: &mut Effects<ConsumerTimer>) -> bool {
+        if after {
+            self.program.next_line();
+            self.come_to_line(now, fx);
+        } else {
+            self.start_line(now, fx);
+        }
+        true
+    }
+
+    /// Whether what a person wants of the program can be had.
+    ///
+    /// # Errors
+    ///
+    /// Why not.
+    pub fn check_order(&self, order: &Order) -> Result<(), OrderError> {
+        if let Order::Exchange(lines) = order {
+            let spec = ShareConsumerSpec { program: lines.clone(), ..(*self.spec).clone() };
+            spec.check().map_err(|error| OrderError::Program(error.to_string()))?;
+        }
+        self.program.check(order)
+    }
+
+    pub fn order(&mut self, now: Time, order: Order, fx: &mut Effects<ConsumerTimer>) {
+        match self.program.activity {
+            Activity::Hanging { after, .. } if order == Order::Wake => {
+                self.program.wakes(None, &self.spec.name, fx);
+                self.go_on(now, after, fx);
+            }
+            _ => self.program.obey(order, &self.spec.name, fx),
+        }
+        self.run(now, fx);
     }
 
     fn start_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
@@ -218,16 +263,17 @@ impl ShareConsumer {
             Line::Process { us_per_record } => self.program.start_processing(now, us_per_record),
             Line::Acknowledge(saying) => {
                 self.acknowledge(saying);
-                self.program.next_line();
-                self.start_line(now, fx);
+                self.finish_line(now, fx);
+            }
+            Line::CommitRecord(_) => {
+                unreachable!("{} is refused in a share consumer's program", self.program.line())
             }
             Line::CommitAsync => {
                 self.take_heard();
                 self.accept_if_implicit();
                 let said = self.current.take_said();
                 self.commit_async(now, said, fx);
-                self.program.next_line();
-                self.start_line(now, fx);
+                self.finish_line(now, fx);
             }
             Line::Commit => {
                 self.take_heard();

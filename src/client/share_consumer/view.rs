@@ -18,6 +18,8 @@ use crate::kafka::types::TopicPartition;
 pub enum Waiting {
     /// It is not started, works on a record, or is over.
     Nothing,
+    /// It hangs at a line of its program.
+    Hanging { since: Time },
     /// To ask a broker who coordinates the group.
     ToFindCoordinator { retry_at: Time },
     /// FindCoordinator.
@@ -83,6 +85,7 @@ impl ShareConsumer {
             Activity::Stopped | Activity::Idle | Activity::Processing { .. } | Activity::CommittingAsync => {
                 Waiting::Nothing
             }
+            Activity::Hanging { since, .. } => Waiting::Hanging { since },
             Activity::Committing { .. } => Waiting::Acknowledged,
             Activity::Closing { step: CloseStep::Committing, .. } => match self.exchange.has(Errand::Close) {
                 true => Waiting::Acknowledged,

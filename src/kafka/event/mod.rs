@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** an event is pushed by the state machine that changed, in the step in which it changed.
 
+mod application;
 mod group;
 mod reason;
 mod share;
@@ -23,9 +24,10 @@ use super::types::{
     Offset, PartitionEpoch, ProducerEpoch, ProducerId, Topic, TopicPartition,
 };
 
+pub use application::ApplicationEvent;
 pub use group::GroupEvent;
 pub use reason::{
-    Act, ChangeReason, CommitOutcome, ConsumerGroupState, GroupState, LogStartReason, MemberRemoval,
+    Act, ChangeReason, CommitOutcome, ConsumerGroupState, GroupState, Halt, LogStartReason, MemberRemoval,
     PositionSource, RebalanceReason, RevokeReason, TruncationReason,
 };
 pub use share::{ShareChange, ShareEvent, ShareOutcome};
@@ -579,4 +581,5 @@ pub enum Event {
         client: ClientName,
         error: ErrorCode,
     },
+    Application(ApplicationEvent),
 }

@@ -181,3 +181,14 @@ pub enum Act {
     /// The process ended by itself after it said goodbye.
     Ended,
 }
+
+/// How a person stops the thread of an application at a line of its program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Halt {
+    /// kill -9: the process is gone.
+    Crash,
+    /// A long pause of the garbage collector: the whole process stands still.
+    Freeze,
+    /// That thread alone is stuck, as in a call that does not return.
+    Hang,
+}

@@ -81,6 +81,26 @@ pub const FORMS: &[Form] = &[
     form("close consumer-c remaining in group", "lets it end without leaving its group"),
     form("crash consumer-c", "ends a client without a word"),
     form(
+        "crash consumer-c at commit",
+        "does so when its program comes to such a line; `after` for behind it",
+    ),
+    form(
+        "crash consumer-c at line 2 passage 3",
+        "does so at a line by its number, the third time it comes there",
+    ),
+    form("crash consumer-c at process record orders-0 offset 7", "does so with this record in hand"),
+    form(
+        "freeze consumer-c at commit",
+        "lets the whole process stand still there until it is thawed, as a pause of its garbage collector does",
+    ),
+    form("hang consumer-c at process for 6min", "lets its program alone stick there; heartbeats go on"),
+    form("wake consumer-c", "lets a program that hangs go on"),
+    form(
+        "set program of consumer-c to \"poll; commit; process 20ms\"",
+        "gives it other lines, from its next loop on",
+    ),
+    form("set pace of consumer-c to 500ms", "makes it take so long for each record"),
+    form(
         "create topic audit partitions 3 replication-factor 3 min.insync.replicas=2",
         "creates a topic, with as many configs as you like",
     ),

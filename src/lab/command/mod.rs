@@ -13,6 +13,7 @@ mod forms;
 mod groups;
 mod parse;
 mod print;
+mod program;
 mod share;
 #[cfg(test)]
 mod tests;

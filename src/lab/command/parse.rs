@@ -5,6 +5,7 @@ use super::complete::{ConsumerDraft, ProducerDraft, Written};
 use super::consumers;
 use super::forms::verbs;
 use super::groups;
+use super::program as programs;
 use super::share;
 use super::tokens::tokens;
 use super::words::{Words, check_filled, duration_us, one_of};
@@ -12,6 +13,7 @@ use crate::client::admin::{GroupOperation, OfEach};
 use crate::client::consumer::{Choice, Line};
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
+use crate::kafka::event::Halt;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic, TopicPartition};
 use crate::lab::words::{partition_of, suggestion};
 use crate::sim::{Command, Target};
@@ -31,7 +33,7 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
         "kill" => Command::Kill(target(&mut words)?).into(),
         "stop" => stop(&mut words)?.into(),
         "start" => Command::Start(target(&mut words)?).into(),
-        "freeze" => Command::Freeze(target(&mut words)?).into(),
+        "freeze" => freeze(&mut words)?.into(),
         "thaw" => Command::Thaw(target(&mut words)?).into(),
         "cut" if words.accept("power").is_some() => {
             words.expect("of")?;
@@ -63,7 +65,12 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
             let client = client(&mut words)?;
             call(known, &mut words, client)?.into()
         }
-        "crash" => Command::Crash(client(&mut words)?).into(),
+        "crash" => crash(&mut words)?.into(),
+        "hang" => {
+            let client = client(&mut words)?;
+            programs::hang(&mut words, client)?.into()
+        }
+        "wake" => programs::wake(client(&mut words)?).into(),
         "create" => create_topic(&mut words)?.into(),
         "delete" => match one_of(&mut words, &["topic", "records", "group", "all", "offsets"])? {
             "topic" => Command::DeleteTopic(topic(&mut words)?).into(),
@@ -76,6 +83,8 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
         "reassign" => reassign(&mut words)?.into(),
         "cancel" => cancel(&mut words)?.into(),
         "set" if words.accept("clock").is_some() => set_clock(&mut words)?.into(),
+        "set" if words.accept("program").is_some() => programs::set_program(&mut words)?.into(),
+        "set" if words.accept("pace").is_some() => programs::set_pace(&mut words)?.into(),
         "set" => set(&mut words)?.into(),
         "unset" => unset(&mut words)?.into(),
         "describe" => describe(&mut words)?.into(),
@@ -89,6 +98,23 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
     };
     words.finish()?;
     Ok(written)
+}
+
+/// At once, or a client at a line of its program.
+fn freeze(words: &mut Words) -> Result<Command, CommandError> {
+    match target(words)? {
+        Target::Client(client) if programs::says_where(words) => programs::stop(words, client, Halt::Freeze),
+        target => Ok(Command::Freeze(target)),
+    }
+}
+
+/// At once, or at a line of its program.
+fn crash(words: &mut Words) -> Result<Command, CommandError> {
+    let client = client(words)?;
+    match programs::says_where(words) {
+        true => programs::stop(words, client, Halt::Crash),
+        false => Ok(Command::Crash(client)),
+    }
 }
 
 /// What a client is to do, after the verb and its name.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::consumers;
 use super::groups;
+use super::program;
 use super::share;
 use super::tokens::quote;
 use crate::client::consumer::ConsumerSpec;
@@ -47,6 +48,7 @@ pub fn print(command: &Command) -> String {
         Command::Close(name) => format!("close {}", client(name)),
         Command::CloseWith { client, options } => consumers::print_close(client, options),
         Command::Ask { client, ask } => consumers::print(client, ask),
+        Command::Program { client, order } => program::print(client, order),
         Command::Crash(name) => format!("crash {}", client(name)),
         Command::CreateTopic { topic, partitions, replication_factor, config } => {
             let topic = quote(topic.as_str());

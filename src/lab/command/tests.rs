@@ -8,6 +8,7 @@ use crate::client::admin::{
 };
 use crate::client::consumer::{Choice, ConsumerSpec, Line};
 use crate::client::producer::workload::{KeyPattern, ProducerSpec, ValuePattern};
+use crate::client::program::KNOWN_LINES;
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::types::{BrokerId, ClientName, GroupId, Topic, TopicPartition};
@@ -233,8 +234,7 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
     );
     check_refused(
         "add consumer x to g topics orders program \"poll; nap\"",
-        "column 43: line 2: \" nap\" is none of: poll, poll 250ms, process 20ms, commit, commit async; a \
-         share consumer also has accept, release 10%, reject offset 3, renew",
+        &format!("column 43: line 2: \" nap\" is none of: {KNOWN_LINES}"),
     );
     check_refused("add share x to billing", "column 11: expected consumer");
     check_refused(

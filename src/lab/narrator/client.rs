@@ -102,7 +102,7 @@ impl Clients {
     }
 }
 
-fn about(time: Time, tone: Tone, client: &ClientName, title: String) -> Sentence {
+pub(super) fn about(time: Time, tone: Tone, client: &ClientName, title: String) -> Sentence {
     Sentence::new(time, tone, Subject::Client(client.clone()), title)
 }
 

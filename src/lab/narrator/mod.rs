@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** sentences come in the order of virtual time, and the same events give the same sentences.
 
+mod application;
 mod client;
 mod cluster;
 mod group;
@@ -204,6 +205,7 @@ impl Narrator {
             | Event::ReadReplicaChosen { .. }
             | Event::ClientFailed { .. } => self.clients.tell(&self.processes, time, event),
 
+            Event::Application(event) => application::tell(time, event),
             Event::Share(event) => self.shares.tell(time, event),
             Event::Transaction(event) => transaction::tell(time, event),
 

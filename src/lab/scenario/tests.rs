@@ -3,6 +3,7 @@
 use expect_test::expect;
 
 use super::*;
+use crate::client::program::KNOWN_LINES;
 use crate::lab::command::print;
 
 const DEFAULT: &str = include_str!("../../../static/scenarios/default.toml");
@@ -388,7 +389,7 @@ fn rates_keys_and_programs_are_checked() {
     check(
         15,
         "group = \"billing\"\nprogram = [\"poll\", \"sleep\"]",
-        "line 16, column 11: line 2: \"sleep\" is none of: poll, poll 250ms, process 20ms, commit, commit async; a share consumer also has accept, release 10%, reject offset 3, renew",
+        &format!("line 16, column 11: line 2: \"sleep\" is none of: {KNOWN_LINES}"),
     );
     check(15, "group = \"\"", "line 15, column 9: group is not empty");
     check(15, "group = \"a\\u0000\"", "line 15, column 9: group has a control character, U+0000");

@@ -3,6 +3,7 @@
 //! **Invariant:** checking changes nothing.
 
 use crate::client::consumer::Consumer;
+use crate::client::program::Order;
 use crate::kafka::config::{
     TOPIC_NOT_MODELLED, UpdateMode, broker_key, has_effect_on_brokers, listener_key, needs_listener,
     update_mode,
@@ -57,6 +58,7 @@ impl World {
             Command::Ask { client, ask } => {
                 self.check_consumer(client)?.check_ask(ask).map_err(|error| refuse(error.to_string()))
             }
+            Command::Program { client, order } => self.check_program(client, order),
             Command::Crash(name) => self.check_alive(&Target::Client(name.clone()), "has ended"),
             Command::CreateTopic { config, .. } => config.keys().try_for_each(|key| check_has_effect(key)),
             Command::SetTopicConfig { key, .. } => check_has_effect(key),
@@ -167,6 +169,16 @@ impl World {
     fn check_consumer(&self, name: &ClientName) -> Result<&Consumer, Refusal> {
         self.check_running(&Target::Client(name.clone()))?;
         self.consumer(name).ok_or_else(|| refuse(format!("{name} is not a consumer")))
+    }
+
+    fn check_program(&self, name: &ClientName, order: &Order) -> Result<(), Refusal> {
+        self.check_running(&Target::Client(name.clone()))?;
+        let checked = match (self.consumer(name), self.share_consumer(name)) {
+            (Some(consumer), _) => consumer.check_order(order),
+            (None, Some(consumer)) => consumer.check_order(order),
+            (None, None) => return Err(refuse(format!("{name} runs no program of lines"))),
+        };
+        checked.map_err(|error| refuse(format!("{name} {error}")))
     }
 
     fn check_new_broker(&self, broker: BrokerId) -> Result<(), Refusal> {

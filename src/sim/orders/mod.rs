@@ -123,6 +123,13 @@ impl World {
                     part(fx, |fx| consumer.ask(now, ask, fx));
                 }
             }),
+            Command::Program { client, order } => {
+                self.tell_client(&client, |machine, now, fx| match machine {
+                    Machine::Consumer(consumer) => part(fx, |fx| consumer.order(now, order, fx)),
+                    Machine::ShareConsumer(consumer) => part(fx, |fx| consumer.order(now, order, fx)),
+                    _ => {}
+                })
+            }
             Command::Crash(name) => {
                 self.with_node(&Target::Client(name), |world, node| world.kill(node, Act::Killed))
             }

@@ -9,7 +9,7 @@ use super::broker::BrokerSource;
 use super::faults::Faults;
 use super::group::{Counted, GroupAt};
 use super::reuse::{keep_array, keep_list};
-use crate::client::consumer::{Activity, Consumer, Line, MemberState, Waiting};
+use crate::client::consumer::{Activity, Committed, Consumer, Line, MemberState, Waiting};
 use crate::client::producer::status::{BatchState, Waiting as ProducerWaiting};
 use crate::client::producer::{Phase, Producer};
 use crate::client::program::Program;
@@ -204,6 +204,8 @@ fn consumer_view(
         program: keep_array(before.map(|view| &view.program), lines.collect()),
         line: runs.then(|| program.line_index() as u8),
         progress: program_progress(program, now).filter(|_| runs),
+        record: record_in_hand(program).filter(|_| lives),
+        in_line_since: runs.then(|| program.since()),
         partitions: keep_array(before.map(|view| &view.partitions), partitions.collect()),
         waiting: if lives { waiting(&consumer.waiting(), now).map(Rc::from) } else { None },
         faults: faults.of_node(source.node),
@@ -224,6 +226,8 @@ fn gone_view(member: &Counted, now: Time) -> ConsumerView {
         program: Rc::from([]),
         line: None,
         progress: None,
+        record: None,
+        in_line_since: None,
         partitions: Rc::from([]),
         waiting: Some(Rc::from(format!(
             "Its group waits {} more for a heartbeat; nobody reads its partitions.",
@@ -258,8 +262,15 @@ pub fn code(line: Line) -> String {
         Line::Process { us_per_record } => format!("for each: process, {us_per_record} us"),
         Line::Commit => "commitSync()".to_owned(),
         Line::CommitAsync => "commitAsync()".to_owned(),
+        Line::CommitRecord(Committed::Next) => "for each: commitSync(offset + 1)".to_owned(),
+        Line::CommitRecord(Committed::Own) => "for each: commitSync(offset)".to_owned(),
         Line::Acknowledge(saying) => format!("for each: {saying}"),
     }
+}
+
+/// The record that the program's line is done with.
+pub fn record_in_hand(program: &Program) -> Option<(TopicPartition, Offset)> {
+    program.record_in_hand().map(|record| (record.tp.clone(), record.offset))
 }
 
 /// How much of the batch is processed, in steps of five percent.
@@ -282,6 +293,7 @@ fn waiting(waiting: &Waiting, now: Time) -> Option<String> {
         Waiting::ToFindCoordinator { retry_at } => {
             format!("Asks for its coordinator again in {}.", until(*retry_at))
         }
+        Waiting::Hanging { since: at } => format!("Hangs at this line, {} so far.", since(*at)),
         Waiting::Choice => "Has subscribed to nothing, and waits until it is told to.".to_owned(),
         Waiting::CoordinatorAnswer => "Waits for FindCoordinator.".to_owned(),
         Waiting::CommitBeforeJoin { .. } => "Commits before it gives up its partitions.".to_owned(),

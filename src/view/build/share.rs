@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use super::broker::BrokerSource;
-use super::client::{ClientSource, code, program_progress, seconds};
+use super::client::{ClientSource, code, program_progress, record_in_hand, seconds};
 use super::faults::Faults;
 use super::reuse::{keep_array, keep_list};
 use crate::client::member::Phase;
@@ -154,6 +154,8 @@ fn member_view(
         program: keep_array(before.map(|view| &view.program), lines.collect()),
         line: runs.then(|| program.line_index() as u8),
         progress: program_progress(program, shown.now).filter(|_| runs),
+        record: record_in_hand(program).filter(|_| lives),
+        in_line_since: runs.then(|| program.since()),
         partitions: Rc::from([]),
         waiting: if lives { waiting(&consumer.waiting(), shown.now).map(Rc::from) } else { None },
         faults: shown.faults.of_node(source.node),
@@ -165,6 +167,9 @@ fn waiting(waiting: &Waiting, now: Time) -> Option<String> {
         Waiting::Nothing | Waiting::Records => return None,
         Waiting::ToFindCoordinator { retry_at } => {
             format!("Asks for its coordinator again in {}.", seconds(retry_at.ms_since(now)))
+        }
+        Waiting::Hanging { since: at } => {
+            format!("Hangs at this line, {} so far.", seconds(now.ms_since(*at)))
         }
         Waiting::CoordinatorAnswer => "Waits for FindCoordinator.".to_owned(),
         Waiting::FirstHeartbeat => "Waits for the answer to its first heartbeat.".to_owned(),

@@ -7,8 +7,10 @@ use proptest::sample::subsequence;
 
 use super::*;
 use crate::client::admin::OfEach;
+use crate::client::program::{Committed, Order, Passage, Stop, Which};
 use crate::client::saying::{self, Saying};
 use crate::client::share_consumer::ShareConsumerSpec;
+use crate::kafka::event::Halt;
 use crate::kafka::share::AcknowledgeType;
 use crate::kafka::types::Offset;
 use crate::kafka::types::{ControllerId, GroupId};
@@ -56,7 +58,38 @@ fn line() -> impl Strategy<Value = Line> {
         (0..4_000_000i64).prop_map(|us_per_record| Line::Process { us_per_record }),
         Just(Line::Commit),
         Just(Line::CommitAsync),
+        Just(Line::CommitRecord(Committed::Next)),
+        Just(Line::CommitRecord(Committed::Own)),
         saying().prop_map(Line::Acknowledge),
+    ]
+}
+
+fn order() -> impl Strategy<Value = Order> {
+    let word = |line: Line| Which::Word(line.word().to_owned());
+    let at = prop_oneof![(1..=i32::MAX).prop_map(Which::Number), line().prop_map(word)];
+    let record = (topic(), 0..=i32::MAX, 0..=i64::MAX);
+    let record =
+        record.prop_map(|(topic, n, offset)| Passage::Record(TopicPartition::new(&topic, n), Offset(offset)));
+    let passage = prop_oneof![(1..=i32::MAX).prop_map(Passage::Nth), record];
+    let how = prop_oneof![Just(Halt::Crash), Just(Halt::Freeze), Just(Halt::Hang)];
+    let stop = (how, at, any::<bool>(), passage, option::of(0..1_000_000_000i64));
+    let stop = stop.prop_map(|(how, at, after, passage, for_us)| Stop {
+        how,
+        at,
+        after,
+        passage,
+        for_us: for_us.filter(|_| how == Halt::Hang),
+    });
+    let program = vec(line(), 0..4).prop_map(|mut lines| {
+        lines.push(Line::Poll { timeout_ms: 100 });
+        Order::Exchange(lines)
+    });
+    prop_oneof![
+        stop.prop_map(Order::Stop),
+        Just(Order::Stop(Stop::next(Halt::Hang))),
+        Just(Order::Wake),
+        program,
+        (0..1_000_000_000i64).prop_map(|us_per_record| Order::Pace { us_per_record }),
     ]
 }
 
@@ -173,6 +206,7 @@ fn commands() -> impl Strategy<Value = Command> {
         client().prop_map(Command::Resume),
         client().prop_map(Command::Close),
         client().prop_map(Command::Crash),
+        (client(), order()).prop_map(|(client, order)| Command::Program { client, order }),
     ];
     let topics = prop_oneof![
         (topic(), any::<i32>(), any::<i16>(), configs()).prop_map(

@@ -1,5 +1,6 @@
 //! What is told of each event, and what is not.
 
+mod applications;
 mod clients;
 mod cluster;
 mod groups;

@@ -109,14 +109,18 @@ fn every_event_is_told_in_one_of_these_tests_or_is_routine() {
         source.lines().filter_map(name).collect()
     };
     let mut events = variants(include_str!("../../../kafka/event/mod.rs"), "pub enum Event {");
-    events.retain(|name| !["Group", "Share", "Transaction"].contains(name));
+    events.retain(|name| !["Group", "Share", "Transaction", "Application"].contains(name));
     let of_groups = variants(include_str!("../../../kafka/event/group.rs"), "pub enum GroupEvent {");
     let of_shares = variants(include_str!("../../../kafka/event/share.rs"), "pub enum ShareEvent {");
     let of_transactions =
         variants(include_str!("../../../kafka/event/transaction.rs"), "pub enum TransactionEvent {");
     assert_eq!(of_transactions.len(), 6, "{of_transactions:?}");
     assert!(events.len() > 50 && of_shares.len() > 8 && of_groups.len() > 15, "{events:?} {of_groups:?}");
+    let of_applications =
+        variants(include_str!("../../../kafka/event/application.rs"), "pub enum ApplicationEvent {");
+    assert_eq!(of_applications.len(), 4, "{of_applications:?}");
     let told = concat!(
+        include_str!("applications.rs"),
         include_str!("mod.rs"),
         include_str!("clients.rs"),
         include_str!("cluster.rs"),
@@ -127,7 +131,9 @@ fn every_event_is_told_in_one_of_these_tests_or_is_routine() {
         include_str!("transactions.rs")
     );
     let routine: Vec<String> = silent().iter().map(|event| format!("{event:?}")).collect();
-    for variant in events.iter().chain(&of_groups).chain(&of_shares).chain(&of_transactions) {
+    for variant in
+        events.iter().chain(&of_groups).chain(&of_shares).chain(&of_transactions).chain(&of_applications)
+    {
         let is_told = told.contains(&format!("Event::{variant} {{"));
         let is_routine = routine.iter().any(|text| {
             text.trim_start_matches("Group(").trim_start_matches("Share(").split(' ').next() == Some(variant)

@@ -1,0 +1,158 @@
+//! The lines of a program: calls of the client, and the application's own work.
+//!
+//! Lines that are done with one record at a time ([`Line::is_per_record`]) and follow each other are one loop over the
+//! records of the last poll: `process 20ms; commit record` processes and commits the first record before the second.
+//!
+//! **Invariant:** a line reads as it prints.
+
+use std::fmt;
+
+use super::ProgramError;
+use crate::client::saying::Saying;
+use crate::kafka::time::parse_us;
+
+/// One line of a program, as in `poll 250ms`, `process 20ms`, `commit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Line {
+    /// poll(timeout): waits for records or the timeout, whichever comes first.
+    Poll { timeout_ms: i64 },
+    /// Works on each record of the last poll in turn.
+    Process { us_per_record: i64 },
+    /// commitSync() of the current positions, or of a share consumer's acknowledgements.
+    Commit,
+    /// commitAsync() of the current positions.
+    CommitAsync,
+    /// For each record commitSync() of one offset of its partition.
+    CommitRecord(Committed),
+    /// acknowledge() of records that the last poll returned; takes no time. Share consumers alone have it.
+    Acknowledge(Saying),
+}
+
+/// Which offset is committed by hand for a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Committed {
+    /// The record's own and one: where to go on (R-CONS-15).
+    Next,
+    /// The record's own: the classic error, after which it is read again at each restart (A48).
+    Own,
+}
+
+const DEFAULT_POLL_TIMEOUT_MS: i64 = 100;
+
+impl Line {
+    /// Reads the lines of a program.
+    pub fn parse_program<S: AsRef<str>>(lines: &[S]) -> Result<Vec<Line>, ProgramError> {
+        let numbered = (1..).zip(lines);
+        let program: Vec<Line> =
+            numbered.map(|(line, text)| Line::parse(line, text.as_ref())).collect::<Result<_, _>>()?;
+        match program.iter().any(|line| matches!(line, Line::Poll { .. })) {
+            true => Ok(program),
+            false => Err(ProgramError::NoPoll),
+        }
+    }
+
+    pub(super) fn parse(line: i32, text: &str) -> Result<Line, ProgramError> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        match words[..] {
+            ["poll"] => Ok(Line::Poll { timeout_ms: DEFAULT_POLL_TIMEOUT_MS }),
+            ["poll", timeout] => match duration_us(line, timeout)? / 1000 {
+                0 => Err(ProgramError::PollTooShort { line }),
+                timeout_ms => Ok(Line::Poll { timeout_ms }),
+            },
+            ["process", time] => Ok(Line::Process { us_per_record: duration_us(line, time)? }),
+            ["commit"] => Ok(Line::Commit),
+            ["commit", "async"] => Ok(Line::CommitAsync),
+            ["commit", "record"] => Ok(Line::CommitRecord(Committed::Next)),
+            ["commit", "record", "offset"] => Ok(Line::CommitRecord(Committed::Own)),
+            _ if let Some(saying) = Saying::parse(&words) => Ok(Line::Acknowledge(saying)),
+            _ => Err(ProgramError::UnknownLine { line, text: text.to_owned() }),
+        }
+    }
+
+    /// Its first word, by which a person means it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Line::Poll { .. } => "poll",
+            Line::Process { .. } => "process",
+            Line::Commit | Line::CommitAsync | Line::CommitRecord(_) => "commit",
+            Line::Acknowledge(saying) => saying.word(),
+        }
+    }
+
+    /// Whether it is done with one record of the last poll at a time.
+    pub fn is_per_record(&self) -> bool {
+        matches!(self, Line::Process { .. } | Line::CommitRecord(_))
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Line::Poll { timeout_ms: DEFAULT_POLL_TIMEOUT_MS } => f.write_str("poll"),
+            Line::Poll { timeout_ms } => write!(f, "poll {timeout_ms}ms"),
+            Line::Process { us_per_record } if us_per_record % 1000 == 0 => {
+                write!(f, "process {}ms", us_per_record / 1000)
+            }
+            Line::Process { us_per_record } => write!(f, "process {us_per_record}us"),
+            Line::Commit => f.write_str("commit"),
+            Line::CommitAsync => f.write_str("commit async"),
+            Line::CommitRecord(Committed::Next) => f.write_str("commit record"),
+            Line::CommitRecord(Committed::Own) => f.write_str("commit record offset"),
+            Line::Acknowledge(saying) => saying.fmt(f),
+        }
+    }
+}
+
+fn duration_us(line: i32, text: &str) -> Result<i64, ProgramError> {
+    parse_us(text).ok_or_else(|| ProgramError::Duration { line, text: text.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::KNOWN_LINES;
+    use super::*;
+    use crate::client::saying::Choice;
+    use crate::kafka::share::AcknowledgeType;
+
+    fn check(text: &str, line: Line, printed: &str) {
+        assert_eq!(Line::parse(1, text), Ok(line));
+        assert_eq!(line.to_string(), printed);
+        assert_eq!(Line::parse(1, printed), Ok(line));
+    }
+
+    #[test]
+    fn lines_read_as_they_print() {
+        check("poll", Line::Poll { timeout_ms: 100 }, "poll");
+        check(" poll  250ms ", Line::Poll { timeout_ms: 250 }, "poll 250ms");
+        check("poll 2s", Line::Poll { timeout_ms: 2000 }, "poll 2000ms");
+        check("process 20ms", Line::Process { us_per_record: 20_000 }, "process 20ms");
+        check("process 500us", Line::Process { us_per_record: 500 }, "process 500us");
+        check("process 0ms", Line::Process { us_per_record: 0 }, "process 0ms");
+        check("commit", Line::Commit, "commit");
+        check("commit  async", Line::CommitAsync, "commit async");
+        check("commit  record", Line::CommitRecord(Committed::Next), "commit record");
+        check("commit record offset", Line::CommitRecord(Committed::Own), "commit record offset");
+        let saying = Saying { kind: AcknowledgeType::Release, of: Choice::Percent(5) };
+        check("release  5%", Line::Acknowledge(saying), "release 5%");
+    }
+
+    fn check_refused(lines: &[&str], message: &str) {
+        assert_eq!(Line::parse_program(lines).unwrap_err().to_string(), message);
+    }
+
+    #[test]
+    fn a_wrong_program_is_refused_with_the_line() {
+        let forms = format!("is none of: {KNOWN_LINES}");
+        check_refused(&["poll", "sleep 1s"], &format!("line 2: \"sleep 1s\" {forms}"));
+        check_refused(&["poll", "process"], &format!("line 2: \"process\" {forms}"));
+        check_refused(&["poll soon"], "line 1: \"soon\" is no duration such as 20ms, 500us or 2s");
+        check_refused(&["poll", "process 20"], "line 2: \"20\" is no duration such as 20ms, 500us or 2s");
+        check_refused(
+            &["poll 9223372036854775807s"],
+            "line 1: \"9223372036854775807s\" is no duration such as 20ms, 500us or 2s",
+        );
+        check_refused(&["poll 999us"], "line 1: a poll waits for at least 1ms");
+        check_refused(&["process 20ms", "commit"], "a program without poll would never read a record");
+        check_refused(&[], "a program without poll would never read a record");
+    }
+}

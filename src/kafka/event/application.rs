@@ -1,0 +1,28 @@
+//! What befalls the application that a client is embedded in: the thread that runs its program.
+
+use std::rc::Rc;
+
+use crate::kafka::event::Halt;
+use crate::kafka::types::{ClientName, Offset, TopicPartition};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ApplicationEvent {
+    /// The thread was stopped at a line, as a person wanted.
+    Halted {
+        client: ClientName,
+        how: Halt,
+        /// Counted from 1.
+        line: i32,
+        text: Rc<str>,
+        /// Behind the line, else before it.
+        after: bool,
+        /// The record in hand.
+        record: Option<(TopicPartition, Offset)>,
+    },
+    /// A thread that hung goes on.
+    Woken { client: ClientName },
+    /// From its first line on, the thread will run another program.
+    ProgramChanged { client: ClientName, program: Rc<str> },
+    /// From the next record on, processing takes so long.
+    PaceSet { client: ClientName, us_per_record: i64 },
+}

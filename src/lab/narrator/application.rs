@@ -1,0 +1,51 @@
+//! The application that a client is embedded in: where its thread was stopped, and what its program is made of.
+
+use super::client::about;
+use super::{Sentence, Tone};
+use crate::kafka::event::{ApplicationEvent, Halt};
+use crate::kafka::time::Time;
+use crate::lab::words::duration;
+
+pub(super) fn tell(time: Time, event: &ApplicationEvent) -> Option<Sentence> {
+    Some(match event {
+        ApplicationEvent::Halted { client, how, line, text, after, record } => {
+            let what = match how {
+                Halt::Crash => "is killed",
+                Halt::Freeze => "stands still",
+                Halt::Hang => "hangs",
+            };
+            let side = if *after { "behind" } else { "before" };
+            let title = format!("{client} {what} {side} line {line}, {text}");
+            let tone = if *how == Halt::Crash { Tone::Bad } else { Tone::Warn };
+            let in_hand = match record {
+                Some((tp, offset)) => format!("It has the record at offset {offset} of {tp} in hand. "),
+                None => String::new(),
+            };
+            let detail = match how {
+                Halt::Crash if *after => "What the line does has been done; nothing behind it was.",
+                Halt::Crash => "The line has had no effect; all above it has.",
+                Halt::Freeze => "All threads of the process stop, the one that sends heartbeats too.",
+                Halt::Hang => "The thread that sends heartbeats goes on: only max.poll.interval.ms notices.",
+            };
+            about(time, tone, client, title).detail(format!("{in_hand}{detail}")).rules(match how {
+                Halt::Crash => &["R-CONS-18", "R-CONS-26"],
+                Halt::Freeze => &["R-CONS-26"],
+                Halt::Hang => &["R-CONS-24", "R-CONS-25"],
+            })
+        }
+        ApplicationEvent::Woken { client } => {
+            about(time, Tone::Info, client, format!("{client}: its program goes on"))
+        }
+        ApplicationEvent::ProgramChanged { client, program } => {
+            about(time, Tone::Info, client, format!("{client} is given another program: {program}"))
+                .detail("It begins with it when it comes to its first line.")
+        }
+        ApplicationEvent::PaceSet { client, us_per_record } => {
+            let pace = match us_per_record % 1000 {
+                0 => duration(us_per_record / 1000),
+                _ => format!("{us_per_record} us"),
+            };
+            about(time, Tone::Info, client, format!("{client} takes {pace} for each record from now on"))
+        }
+    })
+}

@@ -1,0 +1,42 @@
+//! The application that a client is embedded in.
+
+use super::*;
+
+fn halted(how: Halt, after: bool, record: Option<(TopicPartition, Offset)>) -> Event {
+    let client = name("consumer-a");
+    let (line, text) = if record.is_some() { (2, "process 20ms") } else { (3, "commit") };
+    Event::Application(ApplicationEvent::Halted { client, how, line, text: text.into(), after, record })
+}
+
+#[test]
+fn a_thread_that_was_stopped_is_told_with_its_line_and_its_record() {
+    let client = || name("consumer-a");
+    let program = "poll; commit; process 20ms".into();
+    check(
+        &[
+            (1, halted(Halt::Crash, false, Some((tp(0), Offset(7))))),
+            (2, halted(Halt::Crash, true, None)),
+            (3, halted(Halt::Freeze, false, None)),
+            (4, halted(Halt::Hang, false, None)),
+            (5, Event::Application(ApplicationEvent::Woken { client: client() })),
+            (6, Event::Application(ApplicationEvent::ProgramChanged { client: client(), program })),
+            (7, Event::Application(ApplicationEvent::PaceSet { client: client(), us_per_record: 2_500_000 })),
+        ],
+        expect![[r#"
+            00:00.001  consumer-a is killed before line 2, process 20ms (R-CONS-18, R-CONS-26)
+                Bad: It has the record at offset 7 of orders-0 in hand. The line has had no effect; all above it has.
+            00:00.002  consumer-a is killed behind line 3, commit (R-CONS-18, R-CONS-26)
+                Bad: What the line does has been done; nothing behind it was.
+            00:00.003  consumer-a stands still before line 3, commit (R-CONS-26)
+                Warn: All threads of the process stop, the one that sends heartbeats too.
+            00:00.004  consumer-a hangs before line 3, commit (R-CONS-24, R-CONS-25)
+                Warn: The thread that sends heartbeats goes on: only max.poll.interval.ms notices.
+            00:00.005  consumer-a: its program goes on
+                Info
+            00:00.006  consumer-a is given another program: poll; commit; process 20ms
+                Info: It begins with it when it comes to its first line.
+            00:00.007  consumer-a takes 2.5 s for each record from now on
+                Info
+        "#]],
+    );
+}

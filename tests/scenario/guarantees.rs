@@ -1,0 +1,72 @@
+//! What a program's order of lines promises: the outcome of a crash at every line, counted record by record.
+//!
+//! Ten records, four to a poll. A first consumer is killed at a line, at any of its first passages; a second one, which
+//! runs the same program, takes over. What both have processed is counted.
+
+use glassbroker::kafka::event::Event;
+
+use crate::dsl::Cluster;
+use crate::programs::{MANUAL, is_halted, read, ten_records};
+
+/// How often each record was processed, by whomever.
+fn processed(c: &Cluster) -> Vec<usize> {
+    let mut counts = vec![0; 10];
+    for event in c.events() {
+        if let Event::Processed { offset, .. } = event {
+            counts[offset.0 as usize] += 1;
+        }
+    }
+    counts
+}
+
+/// The counts after a crash there and a second run of the program to its end.
+fn crashed(program: &[&str], config: &[(&str, &str)], place: &str) -> Vec<usize> {
+    let mut c = ten_records();
+    let config = [config, &[("max.poll.records", "4")]].concat();
+    c.consumer("first", "g", &["t"], program, &config);
+    c.give(read(&format!("crash first {place}")));
+    c.until_event("it is killed there", 30_000, is_halted);
+    c.consumer("second", "g", &["t"], program, &config);
+    c.run_ms(15_000);
+    processed(&c)
+}
+
+/// What came of crashes at all lines of a program: whether any record was lost, and whether any came twice.
+fn outcome(program: &[&str], config: &[(&str, &str)]) -> (bool, bool) {
+    let (mut loses, mut repeats) = (false, false);
+    for line in 1..=program.len() {
+        for passage in 1..=2 {
+            for side in ["at", "after"] {
+                let place = format!("{side} line {line} passage {passage}");
+                let counts = crashed(program, config, &place);
+                assert!(counts.iter().all(|count| *count <= 2), "{place}: {counts:?}");
+                loses |= counts.contains(&0);
+                repeats |= counts.contains(&2);
+            }
+        }
+    }
+    (loses, repeats)
+}
+
+const LOSES: (bool, bool) = (true, false);
+const REPEATS: (bool, bool) = (false, true);
+
+#[test]
+fn a_commit_after_processing_repeats_and_never_loses_wherever_the_program_is_killed() {
+    assert_eq!(outcome(&["poll", "process 10ms", "commit"], &MANUAL), REPEATS, "R-CONS-18");
+    assert_eq!(outcome(&["poll", "process 10ms", "commit record"], &MANUAL), REPEATS, "R-CONS-15");
+}
+
+#[test]
+fn a_commit_before_processing_loses_and_never_repeats_wherever_the_program_is_killed() {
+    assert_eq!(outcome(&["poll", "commit", "process 10ms"], &MANUAL), LOSES, "R-CONS-18");
+    assert_eq!(outcome(&["poll", "commit record", "process 10ms"], &MANUAL), LOSES, "R-CONS-15");
+}
+
+/// A49 (a): the interval is over at every poll, so each poll commits what the one before returned.
+#[test]
+fn automatic_commits_in_the_poll_loop_repeat_and_never_lose_wherever_the_program_is_killed() {
+    let reset = ("auto.offset.reset", "earliest");
+    let config = [reset, ("auto.commit.interval.ms", "150"), ("session.timeout.ms", "6000")];
+    assert_eq!(outcome(&["poll", "process 50ms"], &config), REPEATS, "R-CONS-17, R-CONS-18");
+}
