@@ -83,6 +83,8 @@ pub enum Check {
     LockEnds,
     /// A share group passes no record that nobody was done with (R-SHARE-11).
     ShareLoss,
+    /// What a share group is done with is handed out to nobody by a later leader (R-SHARE-14).
+    DoneForGood,
     /// The planned topics come to be.
     SetUp,
     /// When all faults have ended the cluster comes to rest.
@@ -138,6 +140,7 @@ impl Check {
             Check::DeliveryCount => "delivery-count",
             Check::LockEnds => "lock-ends",
             Check::ShareLoss => "share-loss",
+            Check::DoneForGood => "done-for-good",
             Check::SetUp => "set-up",
             Check::Rest => "rest",
             Check::Outcome => "outcome",

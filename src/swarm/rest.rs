@@ -149,6 +149,12 @@ fn groups<'a>(world: &World, plan: &'a Plan) -> BTreeMap<&'a GroupId, Vec<&'a Co
     groups
 }
 
+/// One member of each of these groups that lives.
+pub fn to_come_anew(world: &World, plan: &Plan, stranded: &BTreeSet<GroupId>) -> Vec<ConsumerSpec> {
+    let groups = groups(world, plan).into_iter().filter(|(group, _)| stranded.contains(group));
+    groups.filter_map(|(_, members)| Some(ConsumerSpec::clone(members.first()?))).collect()
+}
+
 /// R-GRP-6, 15: the group is stable, and each of its partitions is some one member's.
 fn unrest_of_group(
     world: &World,

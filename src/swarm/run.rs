@@ -9,6 +9,7 @@ use super::check::{Broken, Check, Verdict};
 use super::counts::Counts;
 use super::plan::Plan;
 use super::rest;
+use super::shares;
 use super::watch::Watch;
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::random::Random;
@@ -35,6 +36,8 @@ const REST_MS: i64 = 780_000;
 const DRAIN_MS: i64 = 130_000;
 /// How often somebody looks for what does not mend by itself.
 const HELP_EACH_MS: i64 = 20_000;
+/// A consumer's last commit, and that it leaves.
+const CLOSE_MS: i64 = 5_000;
 /// The followers' next fetches.
 const LAST_FETCHES_MS: i64 = 1_500;
 /// Events that a failure prints.
@@ -213,7 +216,8 @@ impl Storm {
 
     /// Does what only a person can: creates what was deleted, gives partitions that nobody may lead to anybody, cancels what
     /// never ends, takes away disks that no leader can bring up to date, lets groups be assigned whose last assignment is from
-    /// a clock that was ahead.
+    /// a clock that was ahead, and share groups begin the states of an earlier life; restarts a member of a group that nobody
+    /// rebalances.
     fn help(&mut self) -> Verdict {
         for creation in rest::missing_topics(&self.world, &self.plan) {
             self.give(creation)?;
@@ -228,6 +232,14 @@ impl Storm {
         for key in rest::intervals_of_the_future(&self.world, &self.plan) {
             let (key, value) = (key.to_string(), Some("0".to_string()));
             self.give(Command::SetBrokerConfig { broker: None, key, value })?;
+        }
+        for command in shares::comings_and_goings(&self.world, &self.plan.shares) {
+            self.give(command)?;
+        }
+        for spec in rest::to_come_anew(&self.world, &self.plan, self.watch.stranded()) {
+            self.give(Command::Close(spec.name.clone()))?;
+            self.run_ms(CLOSE_MS)?;
+            self.give(Command::AddConsumer(spec))?;
         }
         match rest::has_orphans(&self.world) {
             true => self.give(Command::ElectLeader { kind: ElectionType::Unclean, partition: None }),

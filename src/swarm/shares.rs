@@ -9,6 +9,7 @@ use crate::client::program::Line;
 use crate::client::share_consumer::ShareConsumerSpec;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::random::Random;
+use crate::kafka::share::ShareKey;
 use crate::kafka::types::{ClientName, GroupId, Topic, TopicPartition};
 use crate::sim::{Command, World};
 
@@ -75,11 +76,54 @@ pub fn unrest(world: &World, plan: &SharePlan, image: &ClusterImage) -> Option<S
     let alive: Vec<_> = alive.collect();
     let topics: BTreeSet<&Topic> = alive.iter().flat_map(|consumer| &consumer.spec().topics).collect();
     let is_read = |tp: &TopicPartition| alive.iter().any(|consumer| consumer.assigned().contains(tp));
+    if has_outlived_states(world, plan, image) {
+        return Some(format!("{GROUP} is to begin states of an earlier life"));
+    }
     let mut shared = image.partitions().map(|(tp, _)| tp).filter(|tp| topics.contains(&tp.topic));
     let brokers = || image.brokers.keys().filter_map(|id| world.broker(*id));
     let states = || brokers().flat_map(|broker| broker.groups().share_groups().map(|group| &group.states));
     shared.find(|tp| !is_read(tp)).map(|tp| {
         format!("{tp} is read by no member of {GROUP}, of which {:?}", states().collect::<Vec<_>>())
+    })
+}
+
+/// What lets a group begin its states that an earlier life of it has outlived: members come and go, which raises its epoch.
+///
+/// A group whose coordinator has lost its log is begun anew by its members, in the first epoch, while the share coordinators
+/// keep what they know in the epochs of the one before. An ask of a lesser epoch they answer with FENCED_STATE_EPOCH
+/// (`ShareCoordinatorShard.maybeGetInitializeStateError`); the group coordinator takes back what it asked
+/// (`GroupCoordinatorService.uninitializeShareGroupState`) and asks in the same epoch again with the next heartbeat. In Kafka,
+/// too, that ends when the group's epoch has come to the states'.
+pub fn comings_and_goings(world: &World, plan: &SharePlan) -> Vec<Command> {
+    if !world
+        .active_controller()
+        .is_some_and(|controller| has_outlived_states(world, plan, controller.image()))
+    {
+        return Vec::new();
+    }
+    let come_or_go = |spec: &ShareConsumerSpec| match world.share_consumer(&spec.name) {
+        Some(_) => Command::Close(spec.name.clone()),
+        None => Command::AddShareConsumer(spec.clone()),
+    };
+    plan.consumers.iter().map(come_or_go).collect()
+}
+
+/// Whether a state is of a later epoch than the group that is to begin it.
+fn has_outlived_states(world: &World, plan: &SharePlan, image: &ClusterImage) -> bool {
+    let brokers = || image.brokers.keys().filter_map(|id| world.broker(*id));
+    let group_id = GroupId::new(GROUP);
+    let Some(group) = brokers().find_map(|broker| broker.groups().share_group(&group_id)) else {
+        return false;
+    };
+    let topics: BTreeSet<&Topic> = plan.consumers.iter().flat_map(|spec| &spec.topics).collect();
+    let keys = topics.into_iter().filter_map(|name| image.topic(name)).flat_map(|topic| {
+        let partitions = 0..topic.partitions.len() as i32;
+        partitions.map(|partition| ShareKey { group: group_id.clone(), topic_id: topic.id, partition })
+    });
+    let mut missing = keys.filter(|key| !group.states.is_initialized(&key.topic_id, key.partition));
+    missing.any(|key| {
+        let states = brokers().filter_map(|broker| broker.share_states().state(&key));
+        states.into_iter().any(|state| state.state_epoch > group.base.epoch.0)
     })
 }
 

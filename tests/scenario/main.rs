@@ -26,6 +26,7 @@ mod ledger;
 mod guarantees;
 mod lifecycle;
 mod live;
+mod outlived;
 mod placement;
 mod positions;
 mod power;

@@ -10,6 +10,7 @@
 //! - [`lives`]: what never falls; [`purgatory`]: what a broker has forgotten
 //! - [`coordinator`], [`modern_group`]: what a group coordinator knows, held to its log; [`member`]: who owns what
 //! - [`share`]: what leaders hand out to share groups, and what those are done with
+//! - [`stranded`]: groups that nobody rebalances
 //! - [`touched`], [`sight`]: how it is seen
 //!
 //! **Invariant:** a fault that is found here is one of the system, or of the rule it is held to; the watch changes nothing.
@@ -28,6 +29,7 @@ mod quorum;
 mod replica;
 mod share;
 mod sight;
+mod stranded;
 mod touched;
 mod writes;
 
@@ -41,7 +43,8 @@ use self::metadata::{MetadataWatch, News};
 use self::partition::PartitionWatch;
 use self::quorum::QuorumWatch;
 pub use self::quorum::unrest as unrest_of_quorum;
-use self::share::ShareWatch;
+use self::share::{Kept, ShareWatch};
+use self::stranded::Stranded;
 use self::touched::Touched;
 use self::writes::Sent;
 use super::check::{Check, Verdict};
@@ -65,6 +68,7 @@ pub struct Watch {
     coordinators: CoordinatorWatch,
     members: MemberWatch,
     shares: ShareWatch,
+    stranded: Stranded,
     partitions: BTreeMap<TopicPartition, PartitionWatch>,
     /// The producers that write with acks=all.
     acks_all: BTreeSet<ClientName>,
@@ -107,6 +111,11 @@ impl Watch {
     /// How often the producer raised its epoch itself.
     pub fn bumps(&self, client: &ClientName) -> i64 {
         self.bumps.get(client).copied().unwrap_or(0)
+    }
+
+    /// The groups that nobody rebalances.
+    pub fn stranded(&self) -> &BTreeSet<GroupId> {
+        self.stranded.groups()
     }
 
     /// Whether no committed record of the partition was ever allowed to be lost, nor is its log thinned out.
@@ -213,9 +222,14 @@ impl Watch {
             let watch = partitions.get(&TopicPartition::new(&offsets, partition));
             watch.is_some_and(|watch| !watch.is_torn && watch.since == Time::ZERO)
         };
+        let kept = |group: &GroupId, tp: &TopicPartition| Kept {
+            states: has_state(group, tp),
+            group: is_kept(group),
+        };
         for entry in world.trace().since(seen) {
+            self.stranded.hear(&entry.event);
             self.members.hear(world, entry.key.time, &entry.event, is_kept, &mut self.counts)?;
-            self.shares.hear(world, &entry.event, has_state, &mut self.counts)?;
+            self.shares.hear(world, &entry.event, kept, &mut self.counts)?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Share groups: who holds which record, how often it was delivered, and that none is passed over (R-SHARE-5 to 8, 11).
 //!
 //! A leader that is cut off goes on handing out what it has; members of one leadership are held to each other, not those of
-//! two. Where the log of the groups' states may have lost something, nothing is said of what was done.
+//! two. What a group is done with holds for all leaderships that begin later, as long as its state does ([`Kept`]).
 //!
 //! **Invariant:** what is held is known by what a leader said when it happened; its own books are only asked for locks.
 
@@ -30,10 +30,23 @@ pub struct ShareWatch {
     former: BTreeSet<Topic>,
 }
 
+/// What has lost nothing of a share partition's state.
+#[derive(Clone, Copy)]
+pub struct Kept {
+    /// The log of the share coordinator that keeps it.
+    pub states: bool,
+    /// The log of the group's coordinator. A group that it has lost is begun anew by its members. No less an epoch than its
+    /// former one has the share coordinator write a fresh state over the one that is there
+    /// (`ShareCoordinatorShard.maybeGetInitializeStateError`), and share.auto.offset.reset decides again where it starts.
+    pub group: bool,
+}
+
 /// One leader's turn.
 #[derive(Default)]
 struct Turn {
     records: BTreeMap<Offset, Seen>,
+    /// What is done below it was persisted when the turn began.
+    settled: Option<Offset>,
 }
 
 /// A record that was handed out.
@@ -49,15 +62,17 @@ struct Done {
     /// Where it stands.
     start: Offset,
     offsets: BTreeSet<Offset>,
+    /// Where it stands for sure: what is done below was persisted. Nothing as long as no leader has written.
+    settled: Option<Offset>,
 }
 
 impl ShareWatch {
-    /// Takes in one event. `is_kept` says whether the log of a share partition's state has lost nothing.
+    /// Takes in one event. `kept` says of a share partition's state what has lost nothing.
     pub fn hear(
         &mut self,
         world: &World,
         event: &Event,
-        is_kept: impl Fn(&GroupId, &TopicPartition) -> bool,
+        kept: impl Fn(&GroupId, &TopicPartition) -> Kept,
         counts: &mut Counts,
     ) -> Verdict {
         let event = match event {
@@ -70,20 +85,18 @@ impl ShareWatch {
         };
         match event {
             ShareEvent::Begun { broker, group, tp, start_offset, .. } => {
-                let shared = (group.clone(), tp.clone());
-                self.turns.insert((*broker, shared.clone()), Turn::default());
-                // Where a leader begins is not judged: as long as nothing is written, and whenever the states are begun anew,
-                // share.auto.offset.reset decides.
-                self.done.entry(shared).or_default().start = *start_offset;
-                Ok(())
+                counts.share_starts_checked += 1;
+                self.begin(world, *broker, group, tp, *start_offset, kept(group, tp))
             }
             ShareEvent::Acquired { broker, group, tp, member, records } => {
                 counts.records_shared +=
                     records.iter().map(|(range, _)| range.count().unsigned_abs()).sum::<u64>();
-                let turn = self.turns.entry((*broker, (group.clone(), tp.clone()))).or_default();
+                let shared = (group.clone(), tp.clone());
+                let turn = self.turns.entry((*broker, shared.clone())).or_default();
+                let done = self.done.get(&shared);
                 for (range, delivery_count) in records {
                     range.offsets().try_for_each(|offset| {
-                        let fault = turn.acquire(offset, member, *delivery_count);
+                        let fault = turn.acquire(offset, member, *delivery_count, done);
                         fault.map_err(|broken| broken.at(format!("broker {broker}: {tp} in {group}")))
                     })?;
                 }
@@ -104,7 +117,7 @@ impl ShareWatch {
             }
             ShareEvent::StartMoved { broker, group, tp, to, .. } => {
                 counts.share_starts_checked += 1;
-                self.check_start(world, *broker, group, tp, *to, is_kept)
+                self.check_start(world, *broker, group, tp, *to, kept(group, tp))
             }
             ShareEvent::Joins { .. }
             | ShareEvent::Assigned { .. }
@@ -123,6 +136,32 @@ impl ShareWatch {
         done.offsets.extend(offsets);
     }
 
+    /// A turn begins where the one before has come to, or where share.auto.offset.reset says as long as nothing is written
+    /// (R-SHARE-4, 14).
+    fn begin(
+        &mut self,
+        world: &World,
+        broker: BrokerId,
+        group: &GroupId,
+        tp: &TopicPartition,
+        start: Offset,
+        kept: Kept,
+    ) -> Verdict {
+        let shared = (group.clone(), tp.clone());
+        let done = self.done.entry(shared.clone()).or_default();
+        if !(kept.states && kept.group) || self.former.contains(&tp.topic) {
+            done.settled = None;
+        }
+        self.turns.insert((broker, shared), Turn { settled: done.settled, ..Turn::default() });
+        let passed = std::mem::replace(&mut done.start, start);
+        match done.settled {
+            Some(_) => done.fault_of_passing(world, broker, tp, (passed, start)).map_or(Ok(()), |fault| {
+                Err(Check::ShareLoss.broken(format!("broker {broker} begins {group} anew: {fault}")))
+            }),
+            None => Ok(()),
+        }
+    }
+
     /// R-SHARE-11: what a group's start passes was accepted, rejected or delivered as often as it may be, or is not there.
     fn check_start(
         &mut self,
@@ -131,35 +170,22 @@ impl ShareWatch {
         group: &GroupId,
         tp: &TopicPartition,
         to: Offset,
-        is_kept: impl Fn(&GroupId, &TopicPartition) -> bool,
+        kept: Kept,
     ) -> Verdict {
         let shared = (group.clone(), tp.clone());
         if let Some(turn) = self.turns.get_mut(&(broker, shared.clone())) {
             turn.records = turn.records.split_off(&to);
         }
         let Some(done) = self.done.get_mut(&shared).filter(|done| done.start < to) else { return Ok(()) };
-        let passed = done.start;
-        done.start = to;
-        let Some(replica) = sight::replica(world, broker, tp) else { return Ok(()) };
-        if self.former.contains(&tp.topic) || !is_kept(group, tp) {
+        let passed = std::mem::replace(&mut done.start, to);
+        if self.former.contains(&tp.topic) || !kept.states {
             return Ok(());
         }
-        let log = &replica.log;
-        let records =
-            match log.records_between(passed.max(log.log_start_offset()), to.min(log.log_end_offset())) {
-                Ok(records) => records,
-                Err(error) => return Err(Check::ShareLoss.broken(format!("{tp}: {error}"))),
-            };
-        match records.iter().find(|record| !done.offsets.contains(&record.offset)) {
-            Some(record) => {
-                let offset = record.offset;
-                let fault = format!(
-                    "broker {broker}: {group} has passed {offset} of {tp}, with which nobody was done"
-                );
-                Err(Check::ShareLoss.broken(fault))
-            }
-            None => Ok(()),
-        }
+        let fault = done.fault_of_passing(world, broker, tp, (passed, to));
+        done.settle(world, broker, tp, (passed, to));
+        fault.map_or(Ok(()), |fault| {
+            Err(Check::ShareLoss.broken(format!("broker {broker}: {group} has moved on: {fault}")))
+        })
     }
 
     /// R-SHARE-7: no lock that has run out holds a record at a broker that runs.
@@ -178,9 +204,50 @@ impl ShareWatch {
     }
 }
 
+impl Done {
+    /// A record between two starts with which nobody was done.
+    fn fault_of_passing(
+        &self,
+        world: &World,
+        broker: BrokerId,
+        tp: &TopicPartition,
+        (from, to): (Offset, Offset),
+    ) -> Option<String> {
+        let log = &sight::replica(world, broker, tp)?.log;
+        let records = log.records_between(from.max(log.log_start_offset()), to.min(log.log_end_offset()));
+        let records = match records {
+            Ok(records) => records,
+            Err(error) => return Some(format!("{tp}: {error}")),
+        };
+        let passed = records.iter().find(|record| !self.offsets.contains(&record.offset))?;
+        Some(format!("from {from} to {to} of {tp}, past {}, with which nobody was done", passed.offset))
+    }
+
+    /// What the start has passed because it is done, and not because the log begins further up, was persisted before.
+    fn settle(&mut self, world: &World, broker: BrokerId, tp: &TopicPartition, passed: (Offset, Offset)) {
+        let Some(replica) = sight::replica(world, broker, tp) else { return };
+        let (from, to) = passed;
+        if replica.log.log_start_offset() <= from && self.offsets.range(from..to).next().is_some() {
+            self.settled = self.settled.max(Some(to));
+        }
+    }
+}
+
 impl Turn {
-    /// R-SHARE-5, 8: nobody else holds it, and it was delivered once less before.
-    fn acquire(&mut self, offset: Offset, member: &MemberId, delivery_count: i16) -> Verdict {
+    /// R-SHARE-5, 8, 14: nobody else holds it, it was delivered once less before, and the group was not done with it when the
+    /// turn began.
+    fn acquire(
+        &mut self,
+        offset: Offset,
+        member: &MemberId,
+        delivery_count: i16,
+        done: Option<&Done>,
+    ) -> Verdict {
+        let is_settled = self.settled.is_some_and(|settled| offset < settled);
+        if is_settled && done.is_some_and(|done| done.offsets.contains(&offset)) {
+            let fault = format!("{offset} is handed out to {member}, and the group is done with it");
+            return Err(Check::DoneForGood.broken(fault));
+        }
         let new = Seen { holder: Some(member.clone()), delivery_count };
         let Some(seen) = self.records.insert(offset, new) else { return Ok(()) };
         if let Some(holder) = seen.holder {
