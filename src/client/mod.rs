@@ -11,6 +11,7 @@ pub mod admin;
 pub mod config;
 pub mod coordinator;
 pub mod consumer;
+pub mod group_metadata;
 pub mod member;
 pub mod metadata;
 pub mod partitioner;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::{COMMON_KEYS, COMMON_NOT_MODELLED, CommonConfig, ConfigError, Key, Kind, NULL, Values};
 use crate::kafka::record::Compression;
+use crate::kafka::types::TransactionalId;
 
 /// How many replicas must have a batch before the leader answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,23 +135,34 @@ pub const PRODUCER_KEYS: &[Key] = &[
         kind: Kind::long_from(0),
         doc: "Give records without a key to no partition whose broker has not taken batches for this long; 0 for any.",
     },
+    Key {
+        name: TRANSACTIONAL_ID,
+        default: NULL,
+        kind: Kind::Text,
+        doc: "The name under which the producer's transactions go on from one process to the next.",
+    },
+    Key {
+        name: "transaction.timeout.ms",
+        default: "60000",
+        kind: Kind::Integer { min: i32::MIN as i64, max: i32::MAX as i64 },
+        doc: "A transaction that is not ended this long after it began is aborted by its coordinator.",
+    },
 ];
 
 const ROUND_ROBIN: &str = "org.apache.kafka.clients.producer.RoundRobinPartitioner";
+const TRANSACTIONAL_ID: &str = "transactional.id";
 
 const NOT_MODELLED: &[&str] = &[
     "compression.lz4.level",
     "compression.zstd.level",
     "key.serializer",
     "metadata.max.idle.ms",
-    "transaction.timeout.ms",
     "transaction.two.phase.commit.enable",
-    "transactional.id",
     "value.serializer",
 ];
 
 /// The values of [`COMMON_KEYS`] and [`PRODUCER_KEYS`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProducerConfig {
     pub common: CommonConfig,
     pub acks: Acks,
@@ -173,6 +185,8 @@ pub struct ProducerConfig {
     pub adaptive_partitioning: bool,
     /// 0 for none.
     pub availability_timeout_ms: i64,
+    pub transactional_id: Option<TransactionalId>,
+    pub transaction_timeout_ms: i32,
 }
 
 /// What chooses the partition of a record that names none (R-PROD-9, R-PROD-13).
@@ -193,10 +207,11 @@ impl ProducerConfig {
             _ => Acks::All,
         };
         let common = CommonConfig::from_values(&values);
+        let enable_idempotence = idempotence(&values, acks)?;
         Ok(ProducerConfig {
             common,
             acks,
-            enable_idempotence: idempotence(&values, acks)?,
+            enable_idempotence,
             linger_ms: linger_ms(&values),
             batch_size: values.int("batch.size"),
             delivery_timeout_ms: delivery_timeout_ms(&values)?,
@@ -214,6 +229,8 @@ impl ProducerConfig {
             ignore_keys: values.boolean("partitioner.ignore.keys"),
             adaptive_partitioning: values.boolean("partitioner.adaptive.partitioning.enable"),
             availability_timeout_ms: values.integer("partitioner.availability.timeout.ms"),
+            transactional_id: transactional_id(&values, enable_idempotence)?,
+            transaction_timeout_ms: values.int("transaction.timeout.ms"),
         })
     }
 }
@@ -265,6 +282,18 @@ fn gzip_level(values: &Values) -> Result<Option<u32>, ConfigError> {
 /// A LONG that Kafka cuts to an INT.
 fn linger_ms(values: &Values) -> i64 {
     values.integer("linger.ms").min(i32::MAX.into())
+}
+
+/// transactional.id, which is nothing without idempotence (R-TXN-30).
+fn transactional_id(values: &Values, idempotent: bool) -> Result<Option<TransactionalId>, ConfigError> {
+    match values.optional_text(TRANSACTIONAL_ID) {
+        Some("") => Err(ConfigError::new(TRANSACTIONAL_ID, "", "String must be non-empty")),
+        Some(_) if !idempotent => {
+            let sentence = "Cannot set a transactional.id without also enabling idempotence.";
+            Err(ConfigError::conflict(TRANSACTIONAL_ID, sentence))
+        }
+        id => Ok(id.map(TransactionalId::new)),
+    }
 }
 
 /// delivery.timeout.ms, which must cover linger.ms and one request (R-PROD-15).
@@ -367,9 +396,25 @@ mod tests {
     }
 
     #[test]
+    fn a_transactional_id_needs_idempotence_r_txn_30() {
+        let id = ("transactional.id", "t");
+        let config = read(&[id]).unwrap();
+        assert_eq!(config.transactional_id, Some("t".into()));
+        assert_eq!(config.transaction_timeout_ms, 60_000);
+        for conflict in [("enable.idempotence", "false"), ("acks", "1"), ("retries", "0")] {
+            let sentence = "Cannot set a transactional.id without also enabling idempotence.";
+            check_conflict(&[id, conflict], sentence);
+        }
+        let in_flight = "max.in.flight.requests.per.connection";
+        check_refused(&[id, (in_flight, "6")], in_flight);
+        check_refused(&[("transactional.id", "")], "transactional.id");
+    }
+
+    #[test]
     fn what_has_no_effect_is_refused() {
         check_refused(&[("compression.zstd.level", "3")], "compression.zstd.level");
-        check_refused(&[("transactional.id", "t")], "transactional.id");
+        let two_phase_commit = "transaction.two.phase.commit.enable";
+        check_refused(&[(two_phase_commit, "true")], two_phase_commit);
         check_refused(&[("bootstrap.servers", "b")], "bootstrap.servers");
         check_refused(&[("linger", "5")], "linger");
     }

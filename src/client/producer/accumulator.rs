@@ -178,6 +178,7 @@ impl Accumulator {
     }
 
     /// How well records are expected to compress.
+    #[cfg(test)]
     pub fn ratio(&self) -> Ratio {
         self.shape.ratio
     }

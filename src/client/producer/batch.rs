@@ -169,10 +169,10 @@ impl ProducerBatch {
         increment_sequence(self.base_sequence(), self.record_count() - 1)
     }
 
-    /// The bytes as they are sent.
-    pub fn encode(&self) -> Bytes {
+    /// The bytes as they are sent, in a transaction or not.
+    pub fn encode(&self, transactional: bool) -> Bytes {
         let producer = self.sequence.map(|sequence| (sequence.producer, sequence.epoch, sequence.base));
-        self.records.clone().finish(producer).into_bytes()
+        self.records.clone().transactional(transactional).finish(producer).into_bytes()
     }
 
     pub fn on_sent(&mut self, leader_epoch: LeaderEpoch) {

@@ -1,7 +1,9 @@
 //! A producer as Kafka's Java client behaves, with the application that feeds it.
 //!
 //! Mirrors `KafkaProducer` and its sender thread (section 4 of the reference). The application is one thread: while its
-//! `send()` blocks for metadata or memory it makes no further records (R-PROD-1, R-PROD-2).
+//! `send()` blocks for metadata or memory it makes no further records (R-PROD-1, R-PROD-2). It is either a [`workload`],
+//! or somebody else's program, which drives the producer by [`call`]s; [`transaction_manager`] has what is special about
+//! transactions.
 //!
 //! **Invariant:** every record that the application made is, in the end, counted once as acknowledged or as failed.
 
@@ -10,11 +12,14 @@ mod batch;
 mod java_float;
 mod partitioning;
 mod ratio;
+pub mod call;
 mod sender;
 mod sequences;
 pub mod status;
 #[cfg(test)]
 mod tests;
+pub mod transaction_manager;
+mod transactional;
 pub mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,11 +27,16 @@ use std::rc::Rc;
 
 use self::accumulator::{Accumulator, MemoryExhausted, Readiness};
 use self::batch::{Place as BatchPlace, Shape};
+use self::call::Thread;
+pub use self::call::{Call, CallName};
 use self::partitioning::{Partitioning, Place};
 use self::sender::{IdRequest, SentBatch};
 use self::sequences::Sequences;
-pub use self::workload::ProducerSpec;
-use self::workload::{Message, Workload};
+use self::transaction_manager::TransactionManager;
+pub use self::transaction_manager::{CommittedOffset, Offsets, ProducerError};
+use self::transactional::{Sender, Turn};
+use self::workload::Workload;
+pub use self::workload::{Message, ProducerSpec};
 use super::config::ConfigError;
 use super::config::producer::ProducerConfig;
 use super::metadata::Metadata;
@@ -60,7 +70,23 @@ enum Context {
     Metadata,
     InitProducerId,
     Produce(Rc<[SentBatch]>),
+    /// What the sender's turn says.
+    Transactional,
 }
+
+/// Who feeds the producer.
+#[derive(Clone, Debug)]
+enum Application {
+    Workload {
+        spec: Rc<ProducerSpec>,
+        workload: Workload,
+    },
+    /// Another program, call by call.
+    Calls,
+}
+
+/// Of a record whose partition was never chosen (`RecordMetadata.UNKNOWN_PARTITION`).
+const UNKNOWN_PARTITION: i32 = -1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -112,17 +138,21 @@ impl BlockedSend {
 
 #[derive(Clone, Debug)]
 pub struct Producer {
-    spec: Rc<ProducerSpec>,
+    name: ClientName,
+    application: Application,
+    thread: Thread,
     config: ProducerConfig,
     random: Random,
     network: NetworkClient<Context>,
     metadata: Metadata,
-    workload: Workload,
     partitioning: Partitioning,
     accumulator: Accumulator,
     /// `None` without idempotence.
     sequences: Option<Sequences>,
     id_request: IdRequest,
+    /// `None` without `transactional.id`.
+    transactions: Option<TransactionManager>,
+    turn: Turn,
     blocked: Option<BlockedSend>,
     /// Partitions with a request in flight where only one is allowed (R-PROD-6).
     muted: BTreeSet<TopicPartition>,
@@ -136,34 +166,49 @@ pub struct Producer {
 type Fx<'a> = &'a mut Effects<ProducerTimer>;
 
 impl Producer {
-    pub fn new(
-        spec: ProducerSpec,
+    pub fn new(spec: ProducerSpec, bootstrap: &[BrokerId], random: Random) -> Result<Producer, ConfigError> {
+        let (name, config) = (spec.name.clone(), spec.check()?);
+        let application =
+            |random| Application::Workload { spec: Rc::new(spec), workload: Workload::new(random) };
+        Ok(Producer::of(name, config, application, bootstrap, random))
+    }
+
+    fn of(
+        name: ClientName,
+        config: ProducerConfig,
+        application: impl FnOnce(Random) -> Application,
         bootstrap: &[BrokerId],
         mut random: Random,
-    ) -> Result<Producer, ConfigError> {
-        let config = spec.check()?;
+    ) -> Producer {
         let mut stream = |name: &str| Random::stream(random.next_u64(), name);
         let (network_random, metadata_random) = (stream("network"), stream("metadata"));
         let seed = random.next_u64();
         let network_config = config.common.network(config.max_in_flight);
-        Ok(Producer {
-            network: NetworkClient::new(spec.name.clone(), network_config, network_random),
+        let transactions = config.transactional_id.clone().map(|id| {
+            let backoff_ms = config.common.retry_backoff.initial_ms;
+            TransactionManager::new(id, config.transaction_timeout_ms, backoff_ms)
+        });
+        Producer {
+            network: NetworkClient::new(name.clone(), network_config, network_random),
             metadata: Metadata::new(bootstrap, config.common, true, metadata_random),
-            workload: Workload::new(Random::stream(seed, "workload")),
+            application: application(Random::stream(seed, "workload")),
             partitioning: Partitioning::new(&config, Random::stream(seed, "partitioner")),
             accumulator: Accumulator::new(Shape::of(&config), config.linger_ms, config.buffer_memory),
-            sequences: config.enable_idempotence.then(Sequences::default),
+            sequences: config.enable_idempotence.then(|| Sequences::new(transactions.is_some())),
             id_request: IdRequest::Due(Time::ZERO),
+            transactions,
+            turn: Turn::default(),
             blocked: None,
             muted: BTreeSet::new(),
             last_drained: BTreeMap::new(),
             phase: Phase::Running,
             counts: Counts::default(),
             wake_at: None,
-            spec: Rc::new(spec),
+            name,
+            thread: Thread::default(),
             config,
             random,
-        })
+        }
     }
 
     pub fn handle(&mut self, now: Time, input: Input<ProducerTimer>, fx: &mut Effects<ProducerTimer>) {
@@ -217,23 +262,13 @@ impl Producer {
     }
 
     fn name(&self) -> ClientName {
-        self.spec.name.clone()
-    }
-
-    /// Where a record belongs whose partition was never chosen (`RecordMetadata.UNKNOWN_PARTITION`).
-    fn unknown_partition(&self) -> TopicPartition {
-        TopicPartition::new(&self.spec.topic, -1)
-    }
-
-    fn partition_of(&self, place: Place) -> TopicPartition {
-        match place {
-            Place::Partition(partition) => TopicPartition::new(&self.spec.topic, partition),
-            Place::Any => self.unknown_partition(),
-        }
+        self.name.clone()
     }
 
     fn start_generating(&mut self, now: Time, fx: Fx<'_>) {
-        self.workload.start(now);
+        if let Application::Workload { workload, .. } = &mut self.application {
+            workload.start(now);
+        }
         self.schedule_next(now, fx);
     }
 
@@ -242,24 +277,40 @@ impl Producer {
     }
 
     fn schedule_next(&mut self, now: Time, fx: Fx<'_>) {
-        if self.phase == Phase::Running && self.blocked.is_none() {
-            fx.set_timer(ProducerTimer::Generate, self.workload.next_at(now, self.spec.rate));
+        if let Application::Workload { spec, workload } = &self.application
+            && self.phase == Phase::Running
+            && self.blocked.is_none()
+        {
+            fx.set_timer(ProducerTimer::Generate, workload.next_at(now, spec.rate));
         }
     }
 
     fn generate(&mut self, now: Time, fx: Fx<'_>) {
-        if self.phase == Phase::Running {
-            let message = self.workload.make(&self.spec);
-            self.counts.sent += 1;
-            self.send(now, message, now, fx);
+        if let Application::Workload { spec, workload } = &mut self.application
+            && self.phase == Phase::Running
+        {
+            let message = workload.make(spec);
+            self.begin_send(now, message, fx);
             self.schedule_next(now, fx);
         }
     }
 
+    /// `send()`: what it returned or threw, or nothing while it blocks.
+    fn begin_send(&mut self, now: Time, message: Message, fx: Fx<'_>) -> Option<Result<(), ProducerError>> {
+        self.counts.sent += 1;
+        self.send(now, message, now, fx)
+    }
+
     /// `send()`: into the accumulator, or blocked until metadata or memory is there (R-PROD-1). `since`: when the
     /// application called it.
-    fn send(&mut self, now: Time, message: Message, since: Time, fx: Fx<'_>) {
-        let topic = &self.spec.topic;
+    fn send(
+        &mut self,
+        now: Time,
+        message: Message,
+        since: Time,
+        fx: Fx<'_>,
+    ) -> Option<Result<(), ProducerError>> {
+        let topic = &message.topic;
         self.metadata.want(BTreeSet::from([topic.clone()]));
         let error = self.metadata.topic(topic).map_or(ErrorCode::None, |topic| topic.error);
         let partitions = match self.metadata.partition_count(topic) {
@@ -272,12 +323,13 @@ impl Producer {
         match partitions {
             Some(partitions) => {
                 let place = self.place(&message, partitions);
-                self.append_or_block(now, message, place, now.wall_ms(), since, fx);
+                self.append_or_block(now, message, place, now.wall_ms(), since, fx)
             }
             None if error.is_ok() || error.is_retriable() => {
                 self.blocked = Some(BlockedSend { message, since, waits_for: Obstacle::Metadata });
+                None
             }
-            None => self.report_failure(self.unknown_partition(), None, 1, error, fx),
+            None => Some(self.refuse_send(TopicPartition::new(topic, UNKNOWN_PARTITION), error, fx)),
         }
     }
 
@@ -289,47 +341,73 @@ impl Producer {
         timestamp_ms: i64,
         since: Time,
         fx: Fx<'_>,
-    ) {
+    ) -> Option<Result<(), ProducerError>> {
         let record = message.record(timestamp_ms);
         let size_bytes = size_upper_bound(&record);
         if size_bytes > self.config.max_request_size || i64::from(size_bytes) > self.config.buffer_memory {
-            self.report_failure(self.partition_of(place), None, 1, ErrorCode::MessageTooLarge, fx);
-            return;
+            let tp = place.of(&message.topic);
+            return Some(self.refuse_send(tp, ErrorCode::MessageTooLarge, fx));
         }
-        match self.append(now, place, &record) {
-            Ok(tp) => {
-                let batch = self.accumulator.last(&tp).expect("the record is in it");
-                let key = message.key.map(Rc::from);
-                fx.event(Event::RecordBatched { client: self.name(), tp, batch, key });
-            }
+        let tp = match self.append(now, &message.topic, place, &record) {
+            Ok(tp) => tp,
             Err(MemoryExhausted) => {
                 let waits_for = Obstacle::Memory { place, timestamp_ms };
                 self.blocked = Some(BlockedSend { message, since, waits_for });
+                return None;
             }
-        }
+        };
+        let batch = self.accumulator.last(&tp).expect("the record is in it");
+        let key = message.key.map(Rc::from);
+        fx.event(Event::RecordBatched { client: self.name(), tp: tp.clone(), batch, key });
+        // Kafka looks only now: a record that should not have been sent is in a batch, from which nobody takes it.
+        Some(self.transactions.as_mut().map_or(Ok(()), |transactions| transactions.add_partition(&tp)))
+    }
+
+    /// The record's future fails; send() itself throws only if the transaction cannot take the error.
+    fn refuse_send(&mut self, tp: TopicPartition, error: ErrorCode, fx: Fx<'_>) -> Result<(), ProducerError> {
+        self.report_failure(tp, None, 1, error, fx);
+        self.transactions.as_mut().map_or(Ok(()), |transactions| transactions.on_send_refused(error))
     }
 
     /// Tries a blocked `send()` again; it fails after max.block.ms (R-PROD-1).
     fn unblock(&mut self, now: Time, fx: Fx<'_>) {
         let Some(blocked) = self.blocked.take() else { return };
-        let (since, waits_for) = (blocked.since, blocked.waits_for);
-        match waits_for {
+        let (since, topic) = (blocked.since, blocked.message.topic.clone());
+        let mut returned = match blocked.waits_for {
             Obstacle::Metadata => self.send(now, blocked.message, since, fx),
             Obstacle::Memory { place, timestamp_ms } => {
                 if self.accumulator.has_room(&blocked.message.record(timestamp_ms)) {
-                    self.append_or_block(now, blocked.message, place, timestamp_ms, since, fx);
+                    self.append_or_block(now, blocked.message, place, timestamp_ms, since, fx)
                 } else {
                     self.blocked = Some(blocked);
+                    None
                 }
             }
-        }
-        if self.blocked.is_some() && now.ms_since(since) >= self.config.max_block_ms {
+        };
+        if returned.is_none() && now.ms_since(since) >= self.config.max_block_ms {
             self.blocked = None;
-            self.report_failure(self.unknown_partition(), None, 1, ErrorCode::RequestTimedOut, fx);
+            let tp = TopicPartition::new(&topic, UNKNOWN_PARTITION);
+            returned = Some(self.refuse_send(tp, ErrorCode::RequestTimedOut, fx));
         }
-        if self.blocked.is_none() {
-            self.schedule_next(now, fx);
+        if let Some(returned) = returned {
+            self.send_returned(now, returned, fx);
         }
+    }
+
+    /// A `send()` that blocked returns.
+    fn send_returned(&mut self, now: Time, returned: Result<(), ProducerError>, fx: Fx<'_>) {
+        match self.application {
+            Application::Workload { .. } => self.schedule_next(now, fx),
+            Application::Calls => {
+                self.thread.calling = None;
+                self.thread.returned = Some(returned);
+            }
+        }
+    }
+
+    /// Whether some records have no outcome.
+    fn has_incomplete(&self) -> bool {
+        self.accumulator.batches().any(|(_, batch)| batch.place != BatchPlace::GivenUp)
     }
 
     /// A connection that stood is gone.
@@ -360,6 +438,7 @@ impl Producer {
             (Context::InitProducerId, Response::InitProducerId(answer)) => {
                 self.on_producer_id(now, answer, fx)
             }
+            (Context::Transactional, response) => self.on_transactional_answer(response, fx),
             (Context::Produce(sent), Response::Produce(answer)) => self.on_produced(now, &sent, answer, fx),
             (context, response) => panic!("{:?} answers {context:?}", response.api()),
         }
@@ -382,6 +461,7 @@ impl Producer {
             match context {
                 Context::Metadata => self.metadata.on_failure(now),
                 Context::InitProducerId => self.retry_producer_id(now),
+                Context::Transactional => self.on_transactional_lost(),
                 Context::Produce(sent) => {
                     for batch in sent.iter() {
                         self.complete(now, batch.id, error, Offset::UNKNOWN, fx);
@@ -398,8 +478,21 @@ impl Producer {
         if matches!(self.phase, Phase::Closed | Phase::Failed { .. }) {
             return;
         }
-        self.expire(now, fx);
+        self.abort_for_close(fx);
+        self.unblock(now, fx);
         self.settle_sequences(fx);
+        if self.transactions.is_none() || self.advance_transaction(now, fx) == Sender::Free {
+            self.send_all(now, fx);
+        }
+        let metadata_at = self.metadata.maybe_refresh(now, &mut self.network, Context::Metadata, fx);
+        self.settle_call(now);
+        self.arm(now, metadata_at, fx);
+        self.finish_close(fx);
+    }
+
+    /// What `sendProducerData` does, as often as there is something to send.
+    fn send_all(&mut self, now: Time, fx: Fx<'_>) {
+        self.expire(now, fx);
         self.ask_for_producer_id(now, fx);
         loop {
             self.unblock(now, fx);
@@ -407,13 +500,28 @@ impl Producer {
                 break;
             }
         }
-        let metadata_at = self.metadata.maybe_refresh(now, &mut self.network, Context::Metadata, fx);
-        self.arm(now, metadata_at, fx);
-        self.finish_close(fx);
+    }
+
+    /// `close()` aborts a transaction that nobody ends any more, once everything else is through.
+    fn abort_for_close(&mut self, fx: Fx<'_>) {
+        if self.phase == Phase::Closing
+            && let (Some(transactions), Some(sequences)) = (&mut self.transactions, &self.sequences)
+            && transactions.has_ongoing_transaction()
+            && !transactions.is_completing()
+            && !transactions.has_requests()
+            && matches!(self.turn, Turn::Free)
+            && self.accumulator.is_empty()
+            && !transactions.abort_for_close(sequences)
+        {
+            self.phase = Phase::Closed;
+            fx.exit();
+        }
     }
 
     fn finish_close(&mut self, fx: Fx<'_>) {
-        if self.phase == Phase::Closing && self.accumulator.is_empty() && self.blocked.is_none() {
+        let is_open = self.transactions.as_ref().is_some_and(|it| it.has_ongoing_transaction());
+        let is_idle = self.accumulator.is_empty() && self.blocked.is_none() && !is_open;
+        if self.phase == Phase::Closing && is_idle {
             self.phase = Phase::Closed;
             fx.exit();
         }
@@ -437,7 +545,9 @@ impl Producer {
             IdRequest::Due(at) => Some(at),
             IdRequest::InFlight => None,
         };
+        let thread_at = self.turn_ends_at().into_iter().chain(self.call_gives_up_at());
         let moments = batch_at.chain(expires_at).chain(gives_up_at).chain(id_at).chain(metadata_at);
+        let moments = moments.chain(thread_at);
         let wake_at = moments.filter(|at| *at > now).min();
         if wake_at != self.wake_at {
             match wake_at {

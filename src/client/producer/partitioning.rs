@@ -5,15 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Producer;
 use super::accumulator::MemoryExhausted;
 use super::workload::Message;
+use super::{Producer, UNKNOWN_PARTITION};
 use crate::client::config::producer::{PartitionerClass, ProducerConfig};
 use crate::client::partitioner::{Choices, RoundRobin, StickyPartitioner, WeighedQueue, partition_for_key};
 use crate::kafka::random::Random;
 use crate::kafka::record::NewRecord;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, TopicPartition};
+use crate::kafka::types::{BrokerId, Topic, TopicPartition};
 
 /// Where a record may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,15 +23,34 @@ pub(super) enum Place {
     Any,
 }
 
+impl Place {
+    /// In words of partitions, as far as one is chosen.
+    pub fn of(self, topic: &Topic) -> TopicPartition {
+        match self {
+            Place::Partition(partition) => TopicPartition::new(topic, partition),
+            Place::Any => TopicPartition::new(topic, UNKNOWN_PARTITION),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Partitioning {
-    pub sticky: StickyPartitioner,
+    batch_size: i32,
+    topics: BTreeMap<Topic, OfTopic>,
     round_robin: RoundRobin,
     random: Random,
-    /// Partitions that ever got a record.
-    touched: BTreeSet<i32>,
     /// Only with partitioner.availability.timeout.ms.
     latencies: BTreeMap<BrokerId, Latency>,
+}
+
+/// The records of one topic.
+#[derive(Clone, Debug)]
+struct OfTopic {
+    sticky: StickyPartitioner,
+    /// Records came that could go anywhere.
+    has_keyless: bool,
+    /// Partitions that ever got a record.
+    touched: BTreeSet<i32>,
 }
 
 /// How a broker keeps up (`NodeLatencyStats`).
@@ -46,12 +65,21 @@ struct Latency {
 impl Partitioning {
     pub fn new(config: &ProducerConfig, random: Random) -> Partitioning {
         Partitioning {
-            sticky: StickyPartitioner::new(config.batch_size),
+            batch_size: config.batch_size,
+            topics: BTreeMap::new(),
             round_robin: RoundRobin::default(),
             random,
-            touched: BTreeSet::new(),
             latencies: BTreeMap::new(),
         }
+    }
+
+    fn of(&mut self, topic: &Topic) -> &mut OfTopic {
+        let batch_size = self.batch_size;
+        self.topics.entry(topic.clone()).or_insert_with(|| OfTopic {
+            sticky: StickyPartitioner::new(batch_size),
+            has_keyless: false,
+            touched: BTreeSet::new(),
+        })
     }
 }
 
@@ -61,7 +89,7 @@ impl Producer {
         match (&message.key, message.partition) {
             (_, Some(partition)) => Place::Partition(partition),
             (_, None) if self.config.partitioner == PartitionerClass::RoundRobin => {
-                let topic = &self.spec.topic;
+                let topic = &message.topic;
                 let leads =
                     |partition| self.metadata.leader(&TopicPartition::new(topic, partition)).is_some();
                 Place::Partition(self.partitioning.round_robin.next(topic, partitions, leads))
@@ -73,18 +101,19 @@ impl Producer {
         }
     }
 
-    /// Puts the record into the last batch of the partition that it gives.
+    /// Puts the record into a batch; says of which partition.
     pub(super) fn append(
         &mut self,
         now: Time,
+        topic: &Topic,
         place: Place,
         record: &NewRecord<'_>,
     ) -> Result<TopicPartition, MemoryExhausted> {
         match place {
-            Place::Any => self.append_anywhere(now, record),
+            Place::Any => self.append_anywhere(now, topic, record),
             Place::Partition(partition) => {
-                let tp = TopicPartition::new(&self.spec.topic, partition);
-                self.partitioning.touched.insert(partition);
+                let tp = TopicPartition::new(topic, partition);
+                self.partitioning.of(topic).touched.insert(partition);
                 self.accumulator.append(now, &tp, record).map(|_| tp)
             }
         }
@@ -95,69 +124,76 @@ impl Producer {
     fn append_anywhere(
         &mut self,
         now: Time,
+        topic: &Topic,
         record: &NewRecord<'_>,
     ) -> Result<TopicPartition, MemoryExhausted> {
+        self.partitioning.of(topic).has_keyless = true;
         loop {
-            let tp = self.sticky_partition();
-            self.partitioning.touched.insert(tp.partition);
-            if self.accumulator.all_full(&tp) && self.note_appended(0, true) {
+            let tp = self.sticky_partition(topic);
+            self.partitioning.of(topic).touched.insert(tp.partition);
+            if self.accumulator.all_full(&tp) && self.note_appended(topic, 0, true) {
                 continue;
             }
             if let Some(bytes) = self.accumulator.try_append(&tp, record) {
-                self.note_appended(bytes, self.accumulator.all_full(&tp));
+                self.note_appended(topic, bytes, self.accumulator.all_full(&tp));
                 return Ok(tp);
             }
             if !self.accumulator.has_room(record) {
                 return Err(MemoryExhausted);
             }
-            if self.note_appended(0, true) {
+            if self.note_appended(topic, 0, true) {
                 continue;
             }
             let bytes = self.accumulator.append_new(now, &tp, record)?;
-            self.note_appended(bytes, self.accumulator.all_full(&tp));
+            self.note_appended(topic, bytes, self.accumulator.all_full(&tp));
             return Ok(tp);
         }
     }
 
-    fn sticky_partition(&mut self) -> TopicPartition {
-        let partition = self.with_sticky(|sticky, choices, random| sticky.current(choices, || draw(random)));
-        TopicPartition::new(&self.spec.topic, partition)
+    fn sticky_partition(&mut self, topic: &Topic) -> TopicPartition {
+        let partition =
+            self.with_sticky(topic, |sticky, choices, random| sticky.current(choices, || draw(random)));
+        TopicPartition::new(topic, partition)
     }
 
     /// Says whether it is another partition's turn now.
-    fn note_appended(&mut self, bytes: i32, may_switch: bool) -> bool {
-        self.with_sticky(|sticky, choices, random| {
+    fn note_appended(&mut self, topic: &Topic, bytes: i32, may_switch: bool) -> bool {
+        self.with_sticky(topic, |sticky, choices, random| {
             sticky.on_appended(bytes, may_switch, choices, || draw(random))
         })
     }
 
     fn with_sticky<T>(
         &mut self,
+        topic: &Topic,
         act: impl FnOnce(&mut StickyPartitioner, Choices<'_>, &mut Random) -> T,
     ) -> T {
-        let topic = &self.spec.topic;
         let partitions = self.metadata.partition_count(topic).expect("send() has waited for metadata");
         let leads = |partition: &i32| self.metadata.leader(&TopicPartition::new(topic, *partition)).is_some();
         let available: Vec<i32> = (0..partitions).filter(leads).collect();
         let choices = Choices { available: &available, partitions };
-        act(&mut self.partitioning.sticky, choices, &mut self.partitioning.random)
+        let sticky = &mut self.partitioning.topics.get_mut(topic).expect("a record came of it").sticky;
+        act(sticky, choices, &mut self.partitioning.random)
     }
 
-    /// Lets the sticky partitioner prefer shorter queues, once every partition had a batch (R-PROD-12).
+    /// Lets the sticky partitioners prefer shorter queues, once every partition had a batch (R-PROD-12).
     pub(super) fn weigh_queues(&mut self) {
-        let keyed = self.spec.partition.is_some() || self.spec.keys.has_keys() && !self.config.ignore_keys;
-        if keyed || self.config.partitioner != PartitionerClass::BuiltIn {
-            return;
+        let mut topics = std::mem::take(&mut self.partitioning.topics);
+        for (topic, of) in topics.iter_mut().filter(|(_, of)| of.has_keyless) {
+            self.weigh_queues_of(topic, of);
         }
-        let topic = &self.spec.topic;
+        self.partitioning.topics = topics;
+    }
+
+    fn weigh_queues_of(&self, topic: &Topic, of: &mut OfTopic) {
         let partitions = self.metadata.partition_count(topic).unwrap_or(0);
-        let known = self.partitioning.touched.len();
+        let known = of.touched.len();
         if !self.config.adaptive_partitioning || (known as i32) < partitions {
-            return self.partitioning.sticky.weigh(&[], 0);
+            return of.sticky.weigh(&[], 0);
         }
         let mut queues: Vec<WeighedQueue> = Vec::with_capacity(known);
         let mut left_out = None;
-        for partition in &self.partitioning.touched {
+        for partition in &of.touched {
             let tp = TopicPartition::new(topic, *partition);
             let Some((leader, _)) = self.metadata.leader(&tp) else { continue };
             let waiting = self.accumulator.queue_len(&tp);
@@ -170,7 +206,7 @@ impl Producer {
             left_out = None;
             queues.push(WeighedQueue { partition: *partition, batches });
         }
-        self.partitioning.sticky.weigh(&queues, known);
+        of.sticky.weigh(&queues, known);
     }
 
     /// Batches have been ready for the broker for longer than partitioner.availability.timeout.ms.

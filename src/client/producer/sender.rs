@@ -14,11 +14,13 @@ use kafka_protocol::messages::{
 
 use super::accumulator::Readiness;
 use super::batch::{BatchId, Place};
-use super::{BlockedSend, Context, Phase, Producer, ProducerTimer};
+use super::{
+    BlockedSend, CallName, Context, Phase, Producer, ProducerError, ProducerTimer, UNKNOWN_PARTITION,
+};
 use crate::client::config::producer::Acks;
 use crate::client::metadata::main_peer;
 use crate::kafka::effects::Effects;
-use crate::kafka::event::Event;
+use crate::kafka::event::{Event, ProducerEvent};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::types::{
@@ -46,7 +48,8 @@ type Fx<'a> = &'a mut Effects<ProducerTimer>;
 impl Producer {
     /// Asks any broker for a producer id as long as there is none.
     pub(super) fn ask_for_producer_id(&mut self, now: Time, fx: Fx<'_>) {
-        let wanted = self.sequences.as_ref().is_some_and(|sequences| sequences.identity().is_none());
+        let is_idempotent = self.transactions.is_none();
+        let wanted = self.sequences.as_ref().is_some_and(|it| is_idempotent && it.identity().is_none());
         let due = matches!(self.id_request, IdRequest::Due(at) if at <= now);
         if !wanted || !due {
             return;
@@ -84,10 +87,20 @@ impl Producer {
         self.metadata.request_update();
     }
 
+    /// Tells of another producer id or epoch than there was.
+    pub(super) fn tell_identity(&self, before: Option<(ProducerId, ProducerEpoch)>, fx: Fx<'_>) {
+        if let Some((producer, epoch)) = self.identity().filter(|now| Some(*now) != before) {
+            fx.event(Event::ProducerIdGiven { client: self.name(), producer, epoch });
+        }
+    }
+
     /// Raises the epoch where a partition has to start again (R-PROD-29, R-PROD-30).
     pub(super) fn settle_sequences(&mut self, fx: Fx<'_>) {
         let Some(sequences) = &mut self.sequences else { return };
-        sequences.resolve();
+        if sequences.resolve() {
+            let transactions = self.transactions.as_mut().expect("others raise their epoch");
+            transactions.on_unresolved();
+        }
         let Some(renumbered) = sequences.bump_epoch() else { return };
         let identity = sequences.identity();
         for (id, sequence) in renumbered {
@@ -142,9 +155,12 @@ impl Producer {
         nodes
     }
 
-    /// Linger is over for all batches: the producer closes, or a send waits for memory.
+    /// Linger is over for all batches: the producer closes or flushes, the transaction is to end, or a send waits for memory.
     pub(super) fn hurries(&self) -> bool {
-        self.phase == Phase::Closing || self.blocked.as_ref().is_some_and(BlockedSend::for_memory)
+        self.phase == Phase::Closing
+            || self.blocked.as_ref().is_some_and(BlockedSend::for_memory)
+            || self.is_calling() == Some(CallName::Flush)
+            || self.transactions.as_ref().is_some_and(|transactions| transactions.is_completing())
     }
 
     /// Takes one batch of each partition that the broker leads, up to max.request.size, beginning where the last request
@@ -178,7 +194,8 @@ impl Producer {
         let (_, epoch) = self.metadata.leader(tp)?;
         let held = self.muted.contains(tp)
             || batch.backs_off_until(now, epoch).is_some()
-            || self.sequences.as_ref().is_some_and(|sequences| !sequences.may_send(batch));
+            || self.sequences.as_ref().is_some_and(|sequences| !sequences.may_send(batch))
+            || self.transactions.as_ref().is_some_and(|transactions| !transactions.may_send_to(tp));
         (!held).then_some(id)
     }
 
@@ -189,7 +206,7 @@ impl Producer {
             let tp = self.accumulator.batch(id).tp.clone();
             let topic = self.metadata.topic(&tp.topic).map(|topic| topic.id).unwrap_or_default();
             self.prepare(id, &tp, node, fx);
-            let records = self.accumulator.batch(id).encode();
+            let records = self.accumulator.batch(id).encode(self.transactions.is_some());
             let data = PartitionProduceData::default().with_index(tp.partition).with_records(Some(records));
             topics.entry(topic).or_default().push(data);
             sent.push(SentBatch { topic, partition: tp.partition, id });
@@ -198,8 +215,9 @@ impl Producer {
             TopicProduceData::default().with_topic_id(id.0).with_partition_data(partitions)
         });
         let timeout_ms = self.config.common.request_timeout_ms;
+        let transactional_id = self.config.transactional_id.as_ref().map(|id| id.to_wire().into());
         let request = ProduceRequest::default()
-            .with_transactional_id(None)
+            .with_transactional_id(transactional_id)
             .with_acks(self.config.acks.code())
             .with_timeout_ms(timeout_ms as i32)
             .with_topic_data(topic_data.collect());
@@ -226,7 +244,7 @@ impl Producer {
         }
         batch.on_sent(leader_epoch);
         let event = Event::BatchSent {
-            client: self.spec.name.clone(),
+            client: self.name.clone(),
             tp: tp.clone(),
             batch: id,
             records: batch.record_count().into(),
@@ -309,7 +327,7 @@ impl Producer {
             let records = i64::from(batch.record_count());
             self.counts.acknowledged += records;
             fx.event(Event::BatchAcknowledged {
-                client: self.spec.name.clone(),
+                client: self.name.clone(),
                 tp: batch.tp.clone(),
                 batch: id,
                 base_offset,
@@ -362,13 +380,19 @@ impl Producer {
     }
 
     fn fail(&mut self, id: BatchId, error: ErrorCode, fx: Fx<'_>) {
+        if let Some(transactions) = &mut self.transactions {
+            transactions.on_send_error(error);
+        }
         let batch = self.accumulator.batch(id);
         if let Some(sequences) = &mut self.sequences {
             // After the last retry it is not known whether an earlier attempt was written.
-            let certain =
-                batch.attempts < self.config.retries || error == ErrorCode::OutOfOrderSequenceNumber;
-            sequences.on_failed(id, batch, certain);
+            let is_gap = error == ErrorCode::OutOfOrderSequenceNumber && !sequences.is_transactional();
+            let certain = batch.attempts < self.config.retries || is_gap;
+            for (moved, sequence) in sequences.on_failed(id, batch, certain) {
+                self.accumulator.batch_mut(moved).reset_sequence(sequence);
+            }
         }
+        let batch = self.accumulator.batch(id);
         let (tp, records) = (batch.tp.clone(), batch.record_count());
         self.accumulator.remove(id);
         self.report_failure(tp, Some(id), records.into(), error, fx);
@@ -386,12 +410,30 @@ impl Producer {
         fx.event(Event::BatchFailed { client: self.name(), tp, batch, records, error });
     }
 
+    /// Gives a batch up that is not to be sent, or whose answer does not count any more.
+    pub(super) fn abandon(&mut self, id: BatchId, reason: &ProducerError, fx: Fx<'_>) {
+        let batch = self.accumulator.batch(id);
+        let (tp, records) = (batch.tp.clone(), i64::from(batch.record_count()));
+        let given_up = batch.place == Place::GivenUp;
+        self.accumulator.remove(id);
+        if !given_up {
+            self.counts.failed += records;
+            let (client, exception) = (self.name(), reason.to_string());
+            let error = reason.code().unwrap_or(ErrorCode::OperationNotAttempted);
+            let abandoned = ProducerEvent::Abandoned { client, tp, batch: id, records, exception, error };
+            fx.event(Event::Producer(abandoned));
+        }
+    }
+
     /// Fails the batches that are as old as delivery.timeout.ms (R-PROD-18). The application sees a TimeoutException.
     pub(super) fn expire(&mut self, now: Time, fx: Fx<'_>) {
         let timeout_ms = self.config.delivery_timeout_ms;
         let open = self.accumulator.batches().filter(|(_, batch)| batch.place != Place::GivenUp);
         let expired = open.filter(|(_, batch)| now.ms_since(batch.created_at) >= timeout_ms);
         for id in expired.map(|(id, _)| id).collect::<Vec<_>>() {
+            if let Some(transactions) = &mut self.transactions {
+                transactions.on_send_error(ErrorCode::RequestTimedOut);
+            }
             let batch = self.accumulator.batch(id);
             let (tp, records) = (batch.tp.clone(), batch.record_count());
             if let Some(sequences) = &mut self.sequences {
@@ -416,8 +458,9 @@ impl Producer {
                 self.report_failure(tp, Some(id), records.into(), error, fx);
             }
         }
-        if self.blocked.take().is_some() {
-            self.report_failure(self.unknown_partition(), None, 1, error, fx);
+        if let Some(blocked) = self.blocked.take() {
+            let tp = TopicPartition::new(&blocked.message.topic, UNKNOWN_PARTITION);
+            self.report_failure(tp, None, 1, error, fx);
         }
         self.stop_generating(fx);
         self.phase = Phase::Failed { at: now, error };

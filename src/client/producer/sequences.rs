@@ -1,4 +1,4 @@
-//! The sequence numbers of an idempotent producer (Kafka's `TransactionManager` without transactions).
+//! The sequence numbers of an idempotent producer (the half of Kafka's `TransactionManager` that knows no transactions).
 //!
 //! **Invariant:** batches of one partition are sent with consecutive sequence numbers in one epoch; where that cannot be
 //! kept up, the partition starts again at 0 in a new epoch (R-PROD-29, R-PROD-30).
@@ -9,6 +9,7 @@ use super::batch::{BatchId, ProducerBatch, Sequence};
 use crate::kafka::partition_map::PartitionMap;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::record::increment_sequence;
+use crate::kafka::transaction::ProducerIdAndEpoch;
 use crate::kafka::types::{ProducerEpoch, ProducerId, TopicPartition};
 
 type Identity = (ProducerId, ProducerEpoch);
@@ -21,6 +22,8 @@ pub struct Sequences {
     unresolved: BTreeMap<TopicPartition, i32>,
     /// Partitions that start again at 0 as soon as the epoch is raised.
     to_restart: BTreeSet<TopicPartition>,
+    /// A transactional producer aborts its transaction where others raise their epoch themselves.
+    is_transactional: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -59,9 +62,41 @@ impl PartitionSequences {
         };
         self.open.iter_mut().map(renumber).collect()
     }
+
+    /// A batch was certainly not written: those behind it move up (`adjustSequencesDueToFailedBatch`).
+    fn close_gap(&mut self, base: i32, records: i32) -> Vec<(BatchId, Sequence)> {
+        let Some((producer, epoch)) = self.identity else { return Vec::new() };
+        self.next -= records;
+        let behind = self.open.iter_mut().filter(|batch| batch.base >= base);
+        let renumber = |batch: &mut OpenBatch| {
+            batch.base -= records;
+            (batch.id, Sequence { producer, epoch, base: batch.base })
+        };
+        behind.map(renumber).collect()
+    }
 }
 
 impl Sequences {
+    pub fn new(is_transactional: bool) -> Sequences {
+        Sequences { is_transactional, ..Sequences::default() }
+    }
+
+    /// The producer's id and epoch, NONE before it has them.
+    pub fn producer(&self) -> ProducerIdAndEpoch {
+        let (id, epoch) = self.identity.unwrap_or((ProducerId::NONE, ProducerEpoch::NONE));
+        ProducerIdAndEpoch { id, epoch }
+    }
+
+    pub fn is_transactional(&self) -> bool {
+        self.is_transactional
+    }
+
+    /// A new epoch begins everywhere at 0, and nothing is in doubt any more.
+    pub fn reset(&mut self) {
+        self.partitions = PartitionMap::default();
+        self.unresolved.clear();
+    }
+
     pub fn identity(&self) -> Option<Identity> {
         self.identity
     }
@@ -126,6 +161,9 @@ impl Sequences {
                 // Not the next one: an earlier batch is still to be sent again, and this one only has to wait for it.
                 let waits_for_earlier = unresolved.is_none() && (batch.sequence_reset || !is_next);
                 let leaves_gap = unresolved.is_none_or(|next| next == batch.base_sequence());
+                if self.is_transactional {
+                    return waits_for_earlier;
+                }
                 if !waits_for_earlier && leaves_gap {
                     self.to_restart.insert(batch.tp.clone());
                 }
@@ -133,6 +171,9 @@ impl Sequences {
             }
             ErrorCode::UnknownProducerId => {
                 // Raised by no broker of this version (R-PROD-31), but answered as the client does.
+                if self.is_transactional {
+                    return batch.sequence_reset;
+                }
                 if !batch.sequence_reset {
                     self.to_restart.insert(batch.tp.clone());
                 }
@@ -143,14 +184,25 @@ impl Sequences {
     }
 
     /// A batch failed for good. `restarts`: its sequence was certainly not written, so that the next ones cannot follow
-    /// on it (R-PROD-30).
-    pub fn on_failed(&mut self, id: BatchId, batch: &ProducerBatch, restarts: bool) {
-        if let Some(partition) = self.partitions.get_mut(&batch.tp) {
+    /// on it (R-PROD-30). In a transaction they move up instead: their new sequences are the answer.
+    pub fn on_failed(
+        &mut self,
+        id: BatchId,
+        batch: &ProducerBatch,
+        restarts: bool,
+    ) -> Vec<(BatchId, Sequence)> {
+        let mut partition = self.partitions.get_mut(&batch.tp);
+        if let Some(partition) = &mut partition {
             partition.open.retain(|open| open.id != id);
         }
-        if restarts {
-            self.to_restart.insert(batch.tp.clone());
+        match (partition, batch.sequence) {
+            (Some(partition), Some(sequence)) if restarts && self.is_transactional => {
+                return partition.close_gap(sequence.base, batch.record_count());
+            }
+            _ if restarts && !self.is_transactional => drop(self.to_restart.insert(batch.tp.clone())),
+            _ => {}
         }
+        Vec::new()
     }
 
     /// A batch expired that was sent at least once before: it may have been written, and nobody will know (R-PROD-18).
@@ -164,17 +216,25 @@ impl Sequences {
     }
 
     /// Settles partitions in doubt whose open batches are all through: either the last acknowledged one was the last that
-    /// was numbered, or there is a gap and the partition starts again.
-    pub fn resolve(&mut self) {
-        let (partitions, to_restart) = (&self.partitions, &mut self.to_restart);
+    /// was numbered, or there is a gap and the partition starts again. Says whether there is one that a transaction cannot
+    /// live with.
+    pub fn resolve(&mut self) -> bool {
+        let (partitions, to_restart, is_transactional) =
+            (&self.partitions, &mut self.to_restart, self.is_transactional);
+        let mut must_abort = false;
         self.unresolved.retain(|tp, _| match partitions.get(tp) {
             Some(partition) if !partition.open.is_empty() => true,
             Some(partition) if partition.is_next(partition.next) => false,
+            _ if is_transactional => {
+                must_abort = true;
+                false
+            }
             _ => {
                 to_restart.insert(tp.clone());
                 false
             }
         });
+        must_abort
     }
 
     /// Raises the epoch if a partition needs it; gives the new sequences of batches that are still open. Where the epoch

@@ -3,7 +3,7 @@
 //! **Invariant:** looking changes nothing.
 
 use super::batch::Place;
-use super::{Counts, Phase, Producer};
+use super::{Application, Counts, Phase, Producer};
 use crate::client::config::producer::ProducerConfig;
 use crate::client::metadata::{Metadata, main_peer};
 use crate::client::producer::workload::ProducerSpec;
@@ -51,8 +51,12 @@ pub enum Waiting {
 }
 
 impl Producer {
-    pub fn spec(&self) -> &ProducerSpec {
-        &self.spec
+    /// What it was written down as; `None` for one that another program drives.
+    pub fn spec(&self) -> Option<&ProducerSpec> {
+        match &self.application {
+            Application::Workload { spec, .. } => Some(spec),
+            Application::Calls => None,
+        }
     }
 
     pub fn config(&self) -> &ProducerConfig {
@@ -103,8 +107,8 @@ impl Producer {
         let mut waits = Vec::new();
         match &self.blocked {
             Some(blocked) if blocked.for_memory() => waits.push(Waiting::Memory),
-            Some(_) => {
-                let topic = &self.spec.topic;
+            Some(blocked) => {
+                let topic = &blocked.message.topic;
                 let error = self.metadata.topic(topic).map_or(ErrorCode::None, |topic| topic.error);
                 waits.push(Waiting::Metadata(topic.clone(), error));
             }

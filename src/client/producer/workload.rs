@@ -236,6 +236,7 @@ impl fmt::Display for ValuePattern {
 /// A record on its way into `send()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
+    pub topic: Topic,
     pub key: Option<Vec<u8>>,
     /// `None` for a tombstone: a compacted topic forgets the key.
     pub value: Option<Vec<u8>>,
@@ -279,7 +280,8 @@ impl Workload {
         let key = spec.keys.draw(&mut self.random);
         let text = key.as_deref().unwrap_or_default();
         let value = spec.value.fill(self.made, text, spec.value_size, &mut self.random);
-        Message { key: key.map(String::into_bytes), value, partition: spec.partition }
+        let (topic, key) = (spec.topic.clone(), key.map(String::into_bytes));
+        Message { topic, key, value, partition: spec.partition }
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod application;
 mod group;
+mod producer;
 mod reason;
 mod share;
 mod told;
@@ -26,6 +27,7 @@ use super::types::{
 
 pub use application::ApplicationEvent;
 pub use group::GroupEvent;
+pub use producer::ProducerEvent;
 pub use reason::{
     Act, ChangeReason, CommitOutcome, ConsumerGroupState, GroupState, Halt, LogStartReason, MemberRemoval,
     PositionSource, RebalanceReason, RevokeReason, TruncationReason,
@@ -446,6 +448,7 @@ pub enum Event {
         records: i64,
         error: ErrorCode,
     },
+    Producer(ProducerEvent),
     ProducerPaused {
         client: ClientName,
     },

@@ -180,6 +180,12 @@ impl BatchBuilder {
         self.closed = true;
     }
 
+    /// Marks the batch as part of a transaction, or of none.
+    pub fn transactional(mut self, transactional: bool) -> BatchBuilder {
+        self.parameters.transactional = transactional;
+        self
+    }
+
     /// The finished batch as a producer sends it; an idempotent producer gives its id, its epoch and the first record's
     /// sequence number.
     ///

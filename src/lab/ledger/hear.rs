@@ -4,7 +4,7 @@ use super::group::Commit;
 use super::partition::{Entry, Start};
 use super::record::{KEPT_PROCESSINGS, Processing};
 use super::{Answer, Batch, Copy, Ledger, Moment, Record, Sent, Told};
-use crate::kafka::event::{Act, Event, GroupEvent, OffsetRun, RequestMark, ShareEvent};
+use crate::kafka::event::{Act, Event, GroupEvent, OffsetRun, ProducerEvent, RequestMark, ShareEvent};
 use crate::kafka::types::{
     BatchId, BrokerId, ClientName, GroupId, LeaderEpoch, NodeId, Offset, ProducerId, TopicPartition,
 };
@@ -17,7 +17,8 @@ impl Ledger {
             | Event::BatchSent { .. }
             | Event::BatchAcknowledged { .. }
             | Event::BatchSplit { .. }
-            | Event::BatchFailed { .. } => self.hear_producer(at, event),
+            | Event::BatchFailed { .. }
+            | Event::Producer(ProducerEvent::Abandoned { .. }) => self.hear_producer(at, event),
             Event::Appended { .. }
             | Event::DuplicateBatch { .. }
             | Event::ProduceRefused { .. }
@@ -98,6 +99,9 @@ impl Ledger {
             }
             Event::BatchSplit { client, batch, parts, .. } => self.on_split(client, *batch, parts),
             Event::BatchFailed { client, batch: Some(batch), error, .. } => {
+                self.tell(client, *batch, Told::Error { at, error: *error });
+            }
+            Event::Producer(ProducerEvent::Abandoned { client, batch, error, .. }) => {
                 self.tell(client, *batch, Told::Error { at, error: *error });
             }
             Event::BatchFailed { client, tp, batch: None, error, .. } => {

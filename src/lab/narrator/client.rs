@@ -122,6 +122,7 @@ fn simple(time: Time, event: &Event) -> Option<Sentence> {
         )
         .detail("The application is told; the client does not try again.")
         .rules(&["R-PROD-17"]),
+        Event::Producer(event) => super::producer::tell(time, event),
         Event::ProducerPaused { client } => about(time, Tone::Info, client, format!("{client} paused"))
             .detail("Its application sends nothing more; what it has sent goes on."),
         Event::ProducerResumed { client } => about(time, Tone::Info, client, format!("{client} sends again")),

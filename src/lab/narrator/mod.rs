@@ -13,6 +13,7 @@ mod group;
 mod group_admin;
 mod moment;
 mod partition;
+mod producer;
 mod share;
 mod storage;
 mod transaction;
@@ -190,6 +191,7 @@ impl Narrator {
             | Event::BatchAcknowledged { .. }
             | Event::BatchRetried { .. }
             | Event::BatchFailed { .. }
+            | Event::Producer(_)
             | Event::ProducerPaused { .. }
             | Event::ProducerResumed { .. }
             | Event::CommitFailed { .. }

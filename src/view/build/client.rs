@@ -38,7 +38,8 @@ pub fn seconds(ms: i64) -> String {
 
 pub fn producer_view(source: &ClientSource<'_, Producer>, now: Time, faults: &Faults) -> ProducerView {
     let producer = source.client;
-    let (spec, config, counts) = (producer.spec(), producer.config(), producer.counts());
+    let (config, counts) = (producer.config(), producer.counts());
+    let spec = producer.spec().expect("a producer of its own has a workload");
     let over = matches!(producer.phase(), Phase::Closed | Phase::Failed { .. });
     ProducerView {
         name: Rc::from(spec.name.as_str()),

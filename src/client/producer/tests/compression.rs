@@ -65,8 +65,8 @@ fn an_estimate_that_was_too_good_makes_batches_larger_than_batch_size() {
     let ratio = bench.producer.accumulator.ratio().permille();
     assert!(ratio < 200, "{ratio}");
     bench.call(Producer::pause);
-    let spec = ProducerSpec { value: ValuePattern::new("{random 100}"), ..bench.producer.spec().clone() };
-    bench.producer.spec = Rc::new(spec);
+    let Application::Workload { spec, .. } = &mut bench.producer.application else { panic!("a workload") };
+    Rc::make_mut(spec).value = ValuePattern::new("{random 100}");
     bench.call(Producer::resume);
     let all = batches(&mut bench, 3);
     assert!(all.iter().any(|(_, bytes)| *bytes > 8192), "{all:?}");

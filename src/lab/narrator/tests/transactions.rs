@@ -1,8 +1,8 @@
 //! Transactions: begun, decided, over.
 
 use super::*;
-use crate::kafka::event::{EndReason, TransactionEvent};
-use crate::kafka::types::{ProducerEpoch, ProducerId, TransactionalId};
+use crate::kafka::event::{EndReason, ProducerEvent, TransactionEvent};
+use crate::kafka::types::{BatchId, ProducerEpoch, ProducerId, TransactionalId};
 
 #[test]
 fn transactions_read_as_a_story_r_txn_8_26() {
@@ -61,5 +61,24 @@ fn transactions_read_as_a_story_r_txn_8_26() {
         00:00.099  billing-1 is forgotten: it was not used for transactional.id.expiration.ms (R-TXN-27)
             Info
     "#]],
+    );
+}
+
+#[test]
+fn a_producers_application_sees_what_becomes_of_its_transaction_r_txn_31() {
+    let abandoned = ProducerEvent::Abandoned {
+        client: name("checkout-api"),
+        tp: tp(1),
+        batch: BatchId(4),
+        records: 3,
+        exception: "InvalidProducerEpochException".to_owned(),
+        error: ErrorCode::InvalidProducerEpoch,
+    };
+    check(
+        &[(1, Event::Producer(abandoned))],
+        expect![[r#"
+            00:00.001  checkout-api: 3 records of orders-1 given up (R-TXN-31)
+                Warn: Their transaction is not committed. The application sees InvalidProducerEpochException.
+        "#]],
     );
 }
