@@ -17,6 +17,7 @@ pub mod metadata;
 pub mod partitioner;
 pub mod pattern;
 pub mod producer;
+pub mod profile;
 pub mod program;
 pub mod requests;
 pub mod saying;

@@ -1,11 +1,13 @@
 //! Which partition a record goes to: by its key with murmur2 (`BuiltInPartitioner`, `Utils.murmur2`), or, without a key,
-//! to the [`StickyPartitioner`]'s or the [`RoundRobin`]'s.
+//! to the [`StickyPartitioner`]'s or the [`RoundRobin`]'s; librdkafka has [`ConsistentRandom`].
 //!
 //! **Invariant:** the same key goes to the same partition as long as the number of partitions stays (R-PROD-14).
 
+mod consistent_random;
 mod round_robin;
 mod sticky;
 
+pub use consistent_random::{ConsistentRandom, crc32};
 pub use round_robin::RoundRobin;
 pub use sticky::{StickyPartitioner, WeighedQueue};
 

@@ -70,3 +70,53 @@ fn automatic_commits_in_the_poll_loop_repeat_and_never_lose_wherever_the_program
     let config = [reset, ("auto.commit.interval.ms", "150"), ("session.timeout.ms", "6000")];
     assert_eq!(outcome(&["poll", "process 50ms"], &config), REPEATS, "R-CONS-17, R-CONS-18");
 }
+
+/// A client of a profile that is killed when the automatic commit is confirmed, `ms` later; where the next one begins.
+fn killed_after_the_commit(client: &str, ms: i64) -> (Vec<usize>, i64) {
+    let mut c = ten_records();
+    let configs = "auto.offset.reset=earliest session.timeout.ms=6000";
+    c.give(read(&format!("add consumer first to g topics t {client} {configs}")));
+    c.until_event("the first automatic commit", 60_000, |event| {
+        matches!(event, Event::CommitConfirmed { automatic: true, .. })
+    });
+    c.run_ms(ms);
+    c.give(read("crash first"));
+    let before = processed(&c);
+    c.give(read(&format!("add consumer second to g topics t program poll {configs}")));
+    c.until_event(
+        "the second takes over",
+        60_000,
+        |event| matches!(event, Event::PositionSet { client, .. } if client.as_str() == "second"),
+    );
+    let begins = c.events().rev().find_map(|event| match event {
+        Event::PositionSet { offset, .. } => Some(offset.0),
+        _ => None,
+    });
+    (before, begins.expect("just seen"))
+}
+
+/// A49 (b), R-CONS-18: the commit is of what poll() returned, whatever the worker has done.
+#[test]
+fn a49_automatic_commits_lose_what_was_handed_to_workers_and_not_done() {
+    let (done, begins) =
+        killed_after_the_commit("profile java-hand-off program \"poll; hand off 1100ms to 1 workers\"", 0);
+    assert_eq!(begins, 10, "all ten are committed");
+    assert!(done[9] == 0 && done[0] == 1, "and the last was never done: {done:?}");
+}
+
+/// A49 (c): the record in hand counts as done from the moment at which librdkafka hands it over.
+#[test]
+fn a49_librdkafkas_timer_loses_the_record_in_hand_and_repeats_what_finished_since() {
+    let client = "profile librdkafka program \"poll; process 1100ms\"";
+    let (done, begins) = killed_after_the_commit(client, 0);
+    let in_hand = done.iter().position(|count| *count == 0).expect("one is in hand") as i64;
+    assert_eq!(begins, in_hand + 1, "the record in hand is lost, nothing else: {done:?}");
+    let (done, begins) = killed_after_the_commit(client, 3_000);
+    let in_hand = done.iter().position(|count| *count == 0).expect("one is in hand") as i64;
+    assert!((1..=3).contains(&(in_hand - begins)), "what finished since the tick comes again: {done:?}");
+}
+
+#[test]
+fn a_commit_of_what_the_workers_have_done_repeats_and_never_loses_wherever_the_program_is_killed() {
+    assert_eq!(outcome(&["poll", "hand off 2ms to 2 workers", "commit done"], &MANUAL), REPEATS);
+}

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** an idempotent config has acks=all, retries above 0 and at most five requests in flight (R-PROD-22).
 
+use crate::client::profile::{LIBRARY_KEY, Library};
 use std::collections::BTreeMap;
 
 use super::{COMMON_KEYS, COMMON_NOT_MODELLED, CommonConfig, ConfigError, Key, Kind, NULL, Values};
@@ -39,6 +40,7 @@ impl Acks {
 const MAX_IN_FLIGHT_FOR_IDEMPOTENCE: i32 = 5;
 
 pub const PRODUCER_KEYS: &[Key] = &[
+    LIBRARY_KEY,
     Key {
         name: "acks",
         default: "all",
@@ -195,11 +197,15 @@ pub enum PartitionerClass {
     /// Its key, or the sticky partitioner.
     BuiltIn,
     RoundRobin,
+    /// librdkafka's.
+    ConsistentRandom,
 }
 
 impl ProducerConfig {
     pub fn read(given: &BTreeMap<String, String>) -> Result<ProducerConfig, ConfigError> {
         let not_modelled = [COMMON_NOT_MODELLED, NOT_MODELLED].concat();
+        let library = Library::of(given);
+        let given = &library.producer_configs(given);
         let values = Values::read(&[PRODUCER_KEYS, COMMON_KEYS], &not_modelled, given)?;
         let acks = match values.text("acks") {
             "0" => Acks::None,
@@ -224,6 +230,7 @@ impl ProducerConfig {
             gzip_level: gzip_level(&values)?,
             partitioner: match values.optional_text("partitioner.class") {
                 Some(_) => PartitionerClass::RoundRobin,
+                None if library == Library::Librdkafka => PartitionerClass::ConsistentRandom,
                 None => PartitionerClass::BuiltIn,
             },
             ignore_keys: values.boolean("partitioner.ignore.keys"),

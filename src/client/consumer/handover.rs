@@ -115,7 +115,9 @@ impl Consumer {
             let last = LastAssignment { partitions: assignment.clone(), generation };
             self.membership.last_assignments.insert(assignor, last);
         }
-        self.commits.restart_interval(now, &self.config);
+        if !self.commits_by_timer() {
+            self.commits.restart_interval(now, &self.config);
+        }
         let added = assigned.difference(&owned).cloned().collect();
         let partitions: Vec<TopicPartition> = assigned.into_iter().collect();
         self.subscription.assign(&partitions);

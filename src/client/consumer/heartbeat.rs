@@ -18,6 +18,7 @@ use crate::kafka::time::Time;
 impl Consumer {
     /// The background thread's turn.
     pub(super) fn run_background_thread(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        self.commit_by_timer(now, fx);
         self.run_member(now, fx);
         self.fetch_what_was_located(now, fx);
         if !self.membership.sends_heartbeats() || self.membership.coordinator().is_none() {
@@ -35,6 +36,11 @@ impl Consumer {
 
     /// When the background thread has something to do.
     pub(super) fn background_thread_due(&self) -> Option<Time> {
+        let commit = self.commits_by_timer().then(|| self.commits.next_interval_at());
+        commit.into_iter().chain(self.heartbeat_due()).min()
+    }
+
+    fn heartbeat_due(&self) -> Option<Time> {
         if !self.membership.sends_heartbeats() {
             return self.member_due();
         }

@@ -200,6 +200,7 @@ impl Consumer {
 
     /// Both threads go on as far as they can.
     fn run(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        self.run_workers(now, fx);
         while self.run_line(now, fx) {}
         if self.program.activity != Activity::Stopped {
             self.run_background_thread(now, fx);
@@ -208,6 +209,14 @@ impl Consumer {
                 self.metadata.maybe_refresh(now, &mut self.requests.network, Call::Metadata, fx);
         }
         self.arm_timers(now, fx);
+    }
+
+    /// What the workers have done that the program handed records to.
+    fn run_workers(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        while let Some(done) = self.program.workers.finish(now) {
+            let client = self.spec.name.clone();
+            fx.event(Event::Processed { client, tp: done.tp, offset: done.offset });
+        }
     }
 
     /// Goes on with the current line; true if the thread is in another line or phase now.
@@ -224,6 +233,7 @@ impl Consumer {
                 Some(records) => {
                     self.membership.heartbeat.poll_until =
                         now.plus_ms(self.config.max_poll_interval_ms.into());
+                    records.iter().for_each(|record| self.commits.store(record.tp.clone()));
                     self.program.take_batch(records);
                     self.finish_line(now, fx)
                 }
@@ -313,6 +323,15 @@ impl Consumer {
                 self.begin_sync_commit(now, self.config.default_api_timeout_ms, false, None);
                 self.program.activity = Activity::Committing { since: now };
             }
+            Line::HandOff { us_per_record, workers } => {
+                self.program.hand_over(now, us_per_record, workers);
+                self.finish_line(now, fx);
+            }
+            Line::CommitDone => {
+                let offsets = self.done_by_workers();
+                self.begin_sync_commit(now, self.config.default_api_timeout_ms, false, Some(offsets));
+                self.program.activity = Activity::Committing { since: now };
+            }
             Line::CommitRecord(which) => {
                 let offsets = self.program.record_in_hand().map(|record| offset_of(record, which));
                 self.begin_sync_commit(now, self.config.default_api_timeout_ms, false, offsets);
@@ -323,6 +342,13 @@ impl Consumer {
                 self.program.activity = Activity::CommittingAsync;
             }
         }
+    }
+
+    /// Of what the consumer owns, where to go on behind all that is done.
+    fn done_by_workers(&self) -> Rc<[(TopicPartition, Position)]> {
+        let owned = self.subscription.owned();
+        let done = self.program.workers.done().filter(|(tp, _)| owned.contains_key(tp));
+        done.map(|(tp, offset)| (tp.clone(), Position { offset, epoch: LeaderEpoch::NONE })).collect()
     }
 
     /// Before it polls, the application does what it was asked for.

@@ -47,6 +47,7 @@ impl Consumer {
             due.push(sync.deadline);
             due.extend(if let SyncStep::ToSend(at) = sync.step { Some(at) } else { None });
         }
+        due.extend(self.program.workers.next_at());
         if let Coordinator::Unknown { retry_at } = self.membership.coordinator {
             due.push(retry_at);
         }
@@ -55,7 +56,8 @@ impl Consumer {
 
     /// Back-offs and intervals that end inside a poll().
     pub(super) fn poll_due(&self, now: Time) -> impl Iterator<Item = Time> {
-        let interval = self.config.auto_commit_interval_ms.map(|_| self.commits.next_interval_at());
+        let interval = self.config.auto_commit_interval_ms.filter(|_| !self.commits_by_timer());
+        let interval = interval.map(|_| self.commits.next_interval_at());
         let join = match self.membership.join {
             Join::Idle { not_before } => Some(not_before),
             _ => None,

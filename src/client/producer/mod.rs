@@ -322,7 +322,7 @@ impl Producer {
         };
         match partitions {
             Some(partitions) => {
-                let place = self.place(&message, partitions);
+                let place = self.place(now, &message, partitions);
                 self.append_or_block(now, message, place, now.wall_ms(), since, fx)
             }
             None if error.is_ok() || error.is_retriable() => {

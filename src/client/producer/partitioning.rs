@@ -9,7 +9,9 @@ use super::accumulator::MemoryExhausted;
 use super::workload::Message;
 use super::{Producer, UNKNOWN_PARTITION};
 use crate::client::config::producer::{PartitionerClass, ProducerConfig};
-use crate::client::partitioner::{Choices, RoundRobin, StickyPartitioner, WeighedQueue, partition_for_key};
+use crate::client::partitioner::{
+    Choices, ConsistentRandom, RoundRobin, StickyPartitioner, WeighedQueue, partition_for_key,
+};
 use crate::kafka::random::Random;
 use crate::kafka::record::NewRecord;
 use crate::kafka::time::Time;
@@ -38,6 +40,7 @@ pub(super) struct Partitioning {
     batch_size: i32,
     topics: BTreeMap<Topic, OfTopic>,
     round_robin: RoundRobin,
+    consistent_random: ConsistentRandom,
     random: Random,
     /// Only with partitioner.availability.timeout.ms.
     latencies: BTreeMap<BrokerId, Latency>,
@@ -68,6 +71,7 @@ impl Partitioning {
             batch_size: config.batch_size,
             topics: BTreeMap::new(),
             round_robin: RoundRobin::default(),
+            consistent_random: ConsistentRandom::default(),
             random,
             latencies: BTreeMap::new(),
         }
@@ -85,9 +89,13 @@ impl Partitioning {
 
 impl Producer {
     /// The partition that the record names, else the configured partitioner's, else that of its key (R-PROD-9).
-    pub(super) fn place(&mut self, message: &Message, partitions: i32) -> Place {
+    pub(super) fn place(&mut self, now: Time, message: &Message, partitions: i32) -> Place {
         match (&message.key, message.partition) {
             (_, Some(partition)) => Place::Partition(partition),
+            (key, None) if self.config.partitioner == PartitionerClass::ConsistentRandom => {
+                let Partitioning { consistent_random, random, .. } = &mut self.partitioning;
+                Place::Partition(consistent_random.partition(now, key.as_deref(), partitions, random))
+            }
             (_, None) if self.config.partitioner == PartitionerClass::RoundRobin => {
                 let topic = &message.topic;
                 let leads =

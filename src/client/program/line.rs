@@ -24,6 +24,10 @@ pub enum Line {
     CommitAsync,
     /// For each record commitSync() of one offset of its partition.
     CommitRecord(Committed),
+    /// Gives the records of the last poll to a pool of workers, each of which takes so long for one; takes no time itself.
+    HandOff { us_per_record: i64, workers: i32 },
+    /// commitSync() of what the workers have done, as far as nothing before it is open.
+    CommitDone,
     /// acknowledge() of records that the last poll returned; takes no time. Share consumers alone have it.
     Acknowledge(Saying),
 }
@@ -38,6 +42,7 @@ pub enum Committed {
 }
 
 const DEFAULT_POLL_TIMEOUT_MS: i64 = 100;
+const DEFAULT_WORKERS: i32 = 4;
 
 impl Line {
     /// Reads the lines of a program.
@@ -64,6 +69,15 @@ impl Line {
             ["commit", "async"] => Ok(Line::CommitAsync),
             ["commit", "record"] => Ok(Line::CommitRecord(Committed::Next)),
             ["commit", "record", "offset"] => Ok(Line::CommitRecord(Committed::Own)),
+            ["commit", "done"] => Ok(Line::CommitDone),
+            ["hand", "off", time] => {
+                Ok(Line::HandOff { us_per_record: duration_us(line, time)?, workers: DEFAULT_WORKERS })
+            }
+            ["hand", "off", time, "to", workers, "workers"] => {
+                let workers = workers.parse().ok().filter(|workers| (1..=1000).contains(workers));
+                let workers = workers.ok_or(ProgramError::Workers { line })?;
+                Ok(Line::HandOff { us_per_record: duration_us(line, time)?, workers })
+            }
             _ if let Some(saying) = Saying::parse(&words) => Ok(Line::Acknowledge(saying)),
             _ => Err(ProgramError::UnknownLine { line, text: text.to_owned() }),
         }
@@ -74,9 +88,15 @@ impl Line {
         match self {
             Line::Poll { .. } => "poll",
             Line::Process { .. } => "process",
-            Line::Commit | Line::CommitAsync | Line::CommitRecord(_) => "commit",
+            Line::Commit | Line::CommitAsync | Line::CommitRecord(_) | Line::CommitDone => "commit",
+            Line::HandOff { .. } => "hand",
             Line::Acknowledge(saying) => saying.word(),
         }
+    }
+
+    /// Whether share consumers have no such line.
+    pub fn is_of_consumers_alone(&self) -> bool {
+        matches!(self, Line::CommitRecord(_) | Line::CommitDone | Line::HandOff { .. })
     }
 
     /// Whether it is done with one record of the last poll at a time.
@@ -90,16 +110,24 @@ impl fmt::Display for Line {
         match *self {
             Line::Poll { timeout_ms: DEFAULT_POLL_TIMEOUT_MS } => f.write_str("poll"),
             Line::Poll { timeout_ms } => write!(f, "poll {timeout_ms}ms"),
-            Line::Process { us_per_record } if us_per_record % 1000 == 0 => {
-                write!(f, "process {}ms", us_per_record / 1000)
-            }
-            Line::Process { us_per_record } => write!(f, "process {us_per_record}us"),
+            Line::Process { us_per_record } => write!(f, "process {}", time(us_per_record)),
             Line::Commit => f.write_str("commit"),
             Line::CommitAsync => f.write_str("commit async"),
             Line::CommitRecord(Committed::Next) => f.write_str("commit record"),
             Line::CommitRecord(Committed::Own) => f.write_str("commit record offset"),
+            Line::HandOff { us_per_record, workers } => {
+                write!(f, "hand off {} to {workers} workers", time(us_per_record))
+            }
+            Line::CommitDone => f.write_str("commit done"),
             Line::Acknowledge(saying) => saying.fmt(f),
         }
+    }
+}
+
+fn time(us: i64) -> String {
+    match us % 1000 {
+        0 => format!("{}ms", us / 1000),
+        _ => format!("{us}us"),
     }
 }
 
@@ -131,6 +159,10 @@ mod tests {
         check("commit", Line::Commit, "commit");
         check("commit  async", Line::CommitAsync, "commit async");
         check("commit  record", Line::CommitRecord(Committed::Next), "commit record");
+        let hand_off = |workers| Line::HandOff { us_per_record: 20_000, workers };
+        check("hand off  20ms", hand_off(4), "hand off 20ms to 4 workers");
+        check("hand off 20ms to 1 workers", hand_off(1), "hand off 20ms to 1 workers");
+        check("commit done", Line::CommitDone, "commit done");
         check("commit record offset", Line::CommitRecord(Committed::Own), "commit record offset");
         let saying = Saying { kind: AcknowledgeType::Release, of: Choice::Percent(5) };
         check("release  5%", Line::Acknowledge(saying), "release 5%");
@@ -151,6 +183,7 @@ mod tests {
             &["poll 9223372036854775807s"],
             "line 1: \"9223372036854775807s\" is no duration such as 20ms, 500us or 2s",
         );
+        check_refused(&["poll", "hand off 1s to 0 workers"], "line 2: a pool has between 1 and 1000 workers");
         check_refused(&["poll 999us"], "line 1: a poll waits for at least 1ms");
         check_refused(&["process 20ms", "commit"], "a program without poll would never read a record");
         check_refused(&[], "a program without poll would never read a record");

@@ -9,12 +9,14 @@
 mod line;
 mod order;
 mod stop;
+mod workers;
 
 use std::rc::Rc;
 
 pub use line::{Committed, Line};
 pub use order::{Order, OrderError, text};
 pub use stop::{Passage, Stop, StopError, Which};
+pub use workers::Workers;
 
 use crate::kafka::effects::Effects;
 use crate::kafka::event::{ApplicationEvent, Event, Halt};
@@ -22,8 +24,8 @@ use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, Offset, TopicPartition};
 
 /// The forms that lines have.
-pub const KNOWN_LINES: &str = "poll, poll 250ms, process 20ms, commit, commit async, commit record, commit record offset; a \
-                               share consumer also has accept, release 10%, reject offset 3, renew";
+pub const KNOWN_LINES: &str = "poll, poll 250ms, process 20ms, commit, commit async, commit record, commit record offset, \
+                               hand off 20ms to 4 workers, commit done; a share consumer also has accept, release 10%, reject offset 3, renew";
 
 /// A program that cannot be run; lines count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,8 +40,10 @@ pub enum ProgramError {
     NoPoll,
     #[error("{0}: only a share consumer acknowledges records one by one")]
     NotShared(Line),
-    #[error("{0}: a share consumer has no offsets to commit")]
-    NoOffsets(Line),
+    #[error("{0}: a share consumer has no such line")]
+    NotForShares(Line),
+    #[error("line {line}: a pool has between 1 and 1000 workers")]
+    Workers { line: i32 },
     #[error("{0}: IllegalStateException: Implicit acknowledgement of delivery is being used.")]
     Implicit(Line),
     #[error(
@@ -107,6 +111,7 @@ pub struct Program {
     /// How many of them the current loop over records is done with.
     processed: i32,
     stops: Vec<Stop>,
+    pub(in crate::client) workers: Workers,
     /// What it goes on with from its first line on.
     exchange: Option<Rc<[Line]>>,
 }
@@ -122,6 +127,7 @@ impl Program {
             batch: Rc::from([]),
             processed: 0,
             stops: Vec::new(),
+            workers: Workers::default(),
             exchange: None,
         }
     }
@@ -169,6 +175,15 @@ impl Program {
             true => self.batch.get(self.processed as usize),
             false => None,
         }
+    }
+
+    /// The pool of workers that the lines hand records to.
+    pub fn workers(&self) -> &Workers {
+        &self.workers
+    }
+
+    pub(in crate::client) fn hand_over(&mut self, now: Time, us_per_record: i64, workers: i32) {
+        self.workers.hand_over(now, &self.batch, us_per_record, workers);
     }
 
     /// Where the thread will be stopped.

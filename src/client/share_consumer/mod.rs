@@ -265,8 +265,8 @@ impl ShareConsumer {
                 self.acknowledge(saying);
                 self.finish_line(now, fx);
             }
-            Line::CommitRecord(_) => {
-                unreachable!("{} is refused in a share consumer's program", self.program.line())
+            line @ (Line::CommitRecord(_) | Line::CommitDone | Line::HandOff { .. }) => {
+                unreachable!("{line} is refused in a share consumer's program")
             }
             Line::CommitAsync => {
                 self.take_heard();

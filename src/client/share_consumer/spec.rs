@@ -36,8 +36,8 @@ impl ShareConsumerSpec {
         if !self.program.iter().any(|line| matches!(line, Line::Poll { .. })) {
             return Err(ProgramError::NoPoll.into());
         }
-        if let Some(line) = self.program.iter().find(|line| matches!(line, Line::CommitRecord(_))) {
-            return Err(ProgramError::NoOffsets(*line).into());
+        if let Some(line) = self.program.iter().find(|line| line.is_of_consumers_alone()) {
+            return Err(ProgramError::NotForShares(*line).into());
         }
         let config = ShareConsumerConfig::read(&self.config)?;
         let saying = self.program.iter().find(|line| matches!(line, Line::Acknowledge(_)));

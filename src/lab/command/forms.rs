@@ -48,6 +48,14 @@ pub const FORMS: &[Form] = &[
         "starts one that reads these partitions itself; without group instead of to audit it commits nothing",
     ),
     form(
+        "add consumer pool to audit topics orders program \"poll; hand off 20ms to 4 workers; commit done\"",
+        "starts one whose workers process while it polls; profile java-hand-off says so too, without the commit",
+    ),
+    form(
+        "add consumer c-client to audit topics orders program \"poll; process 20ms\" client.library=librdkafka",
+        "starts one that behaves as librdkafka does; profile librdkafka says so too",
+    ),
+    form(
         "add share consumer s-1 to payments topics orders program \"poll; process 20ms\"",
         "starts a member of a share group, whose members read the same partitions record by record",
     ),

@@ -11,6 +11,7 @@ use super::tokens::tokens;
 use super::words::{Words, check_filled, duration_us, one_of};
 use crate::client::admin::{GroupOperation, OfEach};
 use crate::client::consumer::{Choice, Line};
+use crate::client::profile::Profile;
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::event::Halt;
@@ -370,7 +371,9 @@ fn producer(words: &mut Words) -> Result<ProducerDraft, CommandError> {
     if words.accept("value-size").is_some() {
         draft.value_size = Some(words.id("a size in bytes")?);
     }
+    let profile = profile(words)?;
     draft.config = words.configs()?;
+    profile.into_iter().for_each(|profile| profile.add_to(&mut draft.config));
     Ok(draft)
 }
 
@@ -396,11 +399,22 @@ fn consumer(words: &mut Words) -> Result<ConsumerDraft, CommandError> {
     } else {
         draft.choice = consumers::pattern(words)?;
     }
+    let profile = profile(words)?;
+    draft.program = profile.map(Profile::program);
     if words.accept("program").is_some() {
         draft.program = Some(program(words)?);
     }
     draft.config = words.configs()?;
+    profile.into_iter().for_each(|profile| profile.add_to(&mut draft.config));
     Ok(draft)
+}
+
+/// `profile librdkafka`: which library the client is, and how it is used.
+fn profile(words: &mut Words) -> Result<Option<Profile>, CommandError> {
+    match words.accept("profile") {
+        None => Ok(None),
+        Some(_) => Ok(Profile::of_name(one_of(words, &Profile::ALL.map(Profile::name))?)),
+    }
 }
 
 pub(super) fn program(words: &mut Words) -> Result<Vec<Line>, CommandError> {

@@ -10,6 +10,7 @@ use crate::client::consumer::config::{FETCH_KEYS, KEYS as CONSUMER_KEYS};
 use crate::client::consumer::{Choice, ConsumerConfig, ConsumerSpec, Line};
 use crate::client::pattern::{PatternError, TopicPattern};
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
+use crate::client::profile::Profile;
 use crate::kafka::config::{
     BrokerConfig, FEATURE_KEYS, Features, TOPIC_KEYS, broker_keys, check_topic_config,
 };
@@ -216,6 +217,7 @@ fn producer(section: Section) -> Read<(Time, ProducerSpec)> {
         "partition",
         "value",
         "value-size",
+        "profile",
         "config",
         "start-at",
     ])?;
@@ -229,7 +231,7 @@ fn producer(section: Section) -> Read<(Time, ProducerSpec)> {
     let partition =
         section.field("partition").map(|partition| partition.integer(0..=limits::PARTITIONS)).transpose()?;
     let size = section.field("value-size").map(|size| size.integer(0..=1_000_000)).transpose()?;
-    let config = configs(section)?;
+    let config = configs_of(section, profile(section)?)?;
     if let Some(configs) = &config {
         ProducerConfig::read(&configs.values).map_err(|error| {
             let known = PRODUCER_KEYS.iter().chain(COMMON_KEYS).map(|key| key.name);
@@ -268,10 +270,12 @@ fn consumer(section: Section) -> Read<(Time, ConsumerSpec)> {
         "pattern",
         "re2j",
         "program",
+        "profile",
         "config",
         "start-at",
     ])?;
-    let config = configs(section)?;
+    let profile = profile(section)?;
+    let config = configs_of(section, profile)?;
     if let Some(configs) = &config {
         ConsumerConfig::read(&configs.values).map_err(|error| {
             let known = consumer_keys().map(|key| key.name);
@@ -287,10 +291,37 @@ fn consumer(section: Section) -> Read<(Time, ConsumerSpec)> {
         name: ClientName::new(name(section.required("name", "\"consumer-a\"")?)?),
         group: GroupId::new(group),
         choice,
-        program: section.field("program").map_or_else(|| Ok(default_program()), program)?,
+        program: match section.field("program") {
+            Some(lines) => program(lines)?,
+            None => profile.map_or_else(default_program, Profile::program),
+        },
         config: config.map(|configs| configs.values).unwrap_or_default(),
     };
     Ok((time(section.field("start-at"), limits::TIME_US)?, spec))
+}
+
+/// Which library the client is, and how it is used.
+fn profile(section: Section) -> Read<Option<Profile>> {
+    let Some(field) = section.field("profile") else { return Ok(None) };
+    let name = field.text()?;
+    let known = Profile::ALL.map(Profile::name);
+    let wrong = || {
+        let near = suggestion(name, known);
+        field.error(format!("expected one of {}, not {name:?}{near}", known.join(", ")))
+    };
+    Profile::of_name(name).map(Some).ok_or_else(wrong)
+}
+
+/// The section's configs, with what its profile adds.
+fn configs_of<'a>(section: Section<'a>, profile: Option<Profile>) -> Read<Option<Configs<'a>>> {
+    let mut config = match (configs(section)?, profile) {
+        (None, Some(_)) => Some(section.no_configs()),
+        (given, _) => given,
+    };
+    if let (Some(config), Some(profile)) = (&mut config, profile) {
+        profile.add_to(&mut config.values);
+    }
+    Ok(config)
 }
 
 /// `topics`, or else one of `partitions`, `pattern` and `re2j`.

@@ -102,6 +102,11 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Configs of a table that says none.
+    pub fn no_configs(&self) -> Configs<'a> {
+        Configs { source: self.source, values: BTreeMap::new(), places: BTreeMap::new() }
+    }
+
     /// All of the table as configs under their real names; values may be texts, integers or booleans.
     pub fn configs(&self) -> Read<Configs<'a>> {
         let mut configs = Configs { source: self.source, values: BTreeMap::new(), places: BTreeMap::new() };

@@ -490,3 +490,21 @@ proptest::proptest! {
         let _ = Scenario::parse(&format!("{}{text}{}", &RIGHT[..at], &RIGHT[at..]));
     }
 }
+
+#[test]
+fn a_profile_says_which_library_a_client_is_and_how_it_is_used() {
+    let with = |profile: &str| {
+        let text = format!(
+            "{RIGHT}[[consumer]]\nname = \"c\"\ngroup = \"g\"\ntopics = [\"orders\"]\nprofile = \"{profile}\"\n"
+        );
+        Scenario::parse(&text).map(|scenario| print(&scenario.clients().last().expect("a client").1))
+    };
+    let added = |rest: &str| Ok(format!("add consumer c to g topics orders program {rest}"));
+    assert_eq!(with("java"), added("\"poll; process 20ms; commit\""));
+    assert_eq!(with("java-hand-off"), added("\"poll; hand off 20ms to 4 workers\""));
+    assert_eq!(with("librdkafka"), added("\"poll; process 20ms\" client.library=librdkafka"));
+    let error = with("librdkafa").unwrap_err();
+    let known =
+        "expected one of java, java-hand-off, librdkafka, not \"librdkafa\" (did you mean librdkafka?)";
+    assert_eq!(error.reason, known);
+}

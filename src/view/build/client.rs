@@ -265,6 +265,10 @@ pub fn code(line: Line) -> String {
         Line::CommitAsync => "commitAsync()".to_owned(),
         Line::CommitRecord(Committed::Next) => "for each: commitSync(offset + 1)".to_owned(),
         Line::CommitRecord(Committed::Own) => "for each: commitSync(offset)".to_owned(),
+        Line::HandOff { us_per_record, workers } => {
+            format!("for each: {workers} workers, {} ms", us_per_record / 1000)
+        }
+        Line::CommitDone => "commitSync(done)".to_owned(),
         Line::Acknowledge(saying) => format!("for each: {saying}"),
     }
 }

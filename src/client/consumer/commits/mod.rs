@@ -7,7 +7,7 @@
 mod answers;
 mod sending;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use super::config::ConsumerConfig;
@@ -76,6 +76,8 @@ struct WaitingCommit {
 
 #[derive(Clone, Debug)]
 pub struct Commits {
+    /// librdkafka: partitions of which records were handed over.
+    stored: BTreeSet<TopicPartition>,
     /// The first poll() from then on commits; meaningful with enable.auto.commit.
     next_interval_at: Time,
     sync: Option<SyncCommit>,
@@ -92,6 +94,7 @@ pub struct Commits {
 impl Commits {
     pub(in crate::client::consumer) fn new() -> Commits {
         Commits {
+            stored: BTreeSet::new(),
             next_interval_at: Time::ZERO,
             sync: None,
             attempts: 0,
@@ -135,6 +138,11 @@ impl Commits {
             CommitKind::Interval | CommitKind::BeforeJoin => self.automatic_pending -= 1,
             CommitKind::Sync { .. } => {}
         }
+    }
+
+    /// librdkafka is about to hand a record over, and stores the offset behind it.
+    pub(in crate::client::consumer) fn store(&mut self, tp: TopicPartition) {
+        self.stored.insert(tp);
     }
 
     pub(in crate::client::consumer) fn restart_interval(&mut self, now: Time, config: &ConsumerConfig) {

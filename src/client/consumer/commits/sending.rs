@@ -16,6 +16,7 @@ use crate::client::consumer::membership::MemberState;
 use crate::client::consumer::owned::Position;
 use crate::client::consumer::requests::Call;
 use crate::client::consumer::{Consumer, ConsumerTimer};
+use crate::client::profile::Library;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::Event;
 use crate::kafka::protocol::ErrorCode;
@@ -32,10 +33,46 @@ impl Consumer {
         // The newer consumer makes none while one is on its way (R-CONS-21).
         let is_busy = self.config.is_modern && self.commits.automatic_pending > 0;
         let is_on = self.config.auto_commit_interval_ms.is_some() && !is_busy;
+        // librdkafka commits by a timer, whatever the application does.
+        let is_on = is_on && self.config.library == Library::Java;
         if is_on && self.commits.next_interval_at <= now {
             self.commits.restart_interval(now, &self.config);
             self.commit_positions(now, CommitKind::Interval, fx);
         }
+    }
+
+    /// What a commit without offsets is of: all positions; librdkafka's is of what it handed over and is not committed.
+    fn to_commit(&self) -> Vec<(TopicPartition, Position)> {
+        let mut positions = self.subscription.all_consumed();
+        if self.config.library == Library::Librdkafka {
+            let committed =
+                |tp: &TopicPartition| self.subscription.owned().get(tp).and_then(|owned| owned.committed);
+            positions.retain(|(tp, position)| {
+                self.commits.stored.contains(tp) && committed(tp) != Some(position.offset)
+            });
+        }
+        positions
+    }
+
+    /// librdkafka's commit timer, on its own thread; it does nothing while the group rebalances.
+    pub(in crate::client::consumer) fn commit_by_timer(
+        &mut self,
+        now: Time,
+        fx: &mut Effects<ConsumerTimer>,
+    ) {
+        if !self.commits_by_timer() || self.commits.next_interval_at > now {
+            return;
+        }
+        self.commits.restart_interval(now, &self.config);
+        let is_steady = !self.subscription.is_in_group()
+            || self.membership.state == MemberState::Stable && !self.membership.rejoin_needed;
+        if is_steady && !self.to_commit().is_empty() {
+            self.commit_positions(now, CommitKind::Interval, fx);
+        }
+    }
+
+    pub(in crate::client::consumer) fn commits_by_timer(&self) -> bool {
+        self.config.library == Library::Librdkafka && self.config.auto_commit_interval_ms.is_some()
     }
 
     /// An automatic commit of all positions that does not block.
@@ -45,7 +82,7 @@ impl Consumer {
         kind: CommitKind,
         fx: &mut Effects<ConsumerTimer>,
     ) {
-        let offsets = self.subscription.all_consumed().into();
+        let offsets = self.to_commit().into();
         self.begin_commit(now, kind, true, offsets, fx);
     }
 
@@ -58,7 +95,7 @@ impl Consumer {
         fx: &mut Effects<ConsumerTimer>,
     ) {
         self.call_back(fx);
-        let offsets = offsets.unwrap_or_else(|| self.subscription.all_consumed().into());
+        let offsets = offsets.unwrap_or_else(|| self.to_commit().into());
         self.begin_commit(now, CommitKind::Async, false, offsets, fx);
     }
 
@@ -81,7 +118,7 @@ impl Consumer {
         // An answer that still comes to an earlier one is not taken for this one's.
         self.commits.attempts += 1;
         self.commits.sync = Some(SyncCommit {
-            offsets: offsets.unwrap_or_else(|| self.subscription.all_consumed().into()),
+            offsets: offsets.unwrap_or_else(|| self.to_commit().into()),
             deadline: now.plus_ms(timeout_ms),
             step: SyncStep::ToSend(now),
             automatic,

@@ -3,6 +3,7 @@
 //! **Invariant:** a key that is listed has an effect.
 
 use crate::client::config::{Key, Kind, NULL};
+use crate::client::profile::LIBRARY_KEY;
 
 /// The keys that consumers and share consumers have.
 pub const FETCH_KEYS: &[Key] = &[
@@ -59,6 +60,7 @@ pub const FETCH_KEYS: &[Key] = &[
 
 /// The keys that only consumers have.
 pub const KEYS: &[Key] = &[
+    LIBRARY_KEY,
     Key {
         name: "session.timeout.ms",
         default: "45000",

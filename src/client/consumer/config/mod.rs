@@ -12,6 +12,7 @@ use std::rc::Rc;
 use kafka_protocol::protocol::StrBytes;
 
 use crate::client::config::{COMMON_KEYS, COMMON_NOT_MODELLED, CommonConfig, ConfigError, Values};
+use crate::client::profile::Library;
 use crate::kafka::topic_name;
 pub use keys::{
     ACKNOWLEDGEMENT_MODE, ACQUIRE_MODE, FETCH_KEYS, INSTANCE_ID, KEYS, NOT_MODELLED, REFUSED_BY_CONSUMER,
@@ -41,6 +42,8 @@ impl IsolationLevel {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerConfig {
+    /// Which library the client is.
+    pub library: Library,
     pub common: CommonConfig,
     pub session_timeout_ms: i32,
     pub heartbeat_interval_ms: i32,
@@ -73,10 +76,13 @@ impl ConsumerConfig {
     /// Reads what a person gave under Kafka's names.
     pub fn read(given: &BTreeMap<String, String>) -> Result<ConsumerConfig, ConfigError> {
         let not_modelled = [COMMON_NOT_MODELLED, NOT_MODELLED].concat();
+        let library = Library::of(given);
+        let given = &library.consumer_configs(given)?;
         refuse_a_group_id(given)?;
         refuse_keys_of_the_other_protocol(given)?;
         let values = Values::read(&[COMMON_KEYS, FETCH_KEYS, KEYS], &not_modelled, given)?;
         let config = ConsumerConfig {
+            library,
             common: CommonConfig::from_values(&values),
             session_timeout_ms: values.int("session.timeout.ms"),
             heartbeat_interval_ms: values.int("heartbeat.interval.ms"),

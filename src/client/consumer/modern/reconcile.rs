@@ -108,7 +108,9 @@ impl Consumer {
         let partitions: Vec<TopicPartition> = assigned.into_iter().collect();
         self.subscription.assign(&partitions);
         self.committed_lookup.restart();
-        self.commits.restart_interval(now, &self.config);
+        if !self.commits_by_timer() {
+            self.commits.restart_interval(now, &self.config);
+        }
         self.change_member(|member| member.take(taken));
         fx.event(Event::PartitionsAssigned {
             client: self.spec.name.clone(),

@@ -52,19 +52,24 @@ fn producers() -> impl Strategy<Value = ProducerSpec> {
     )
 }
 
-fn line() -> impl Strategy<Value = Line> {
+fn line() -> BoxedStrategy<Line> {
     prop_oneof![
         (1..1_000_000i64).prop_map(|timeout_ms| Line::Poll { timeout_ms }),
         (0..4_000_000i64).prop_map(|us_per_record| Line::Process { us_per_record }),
         Just(Line::Commit),
         Just(Line::CommitAsync),
+        Just(Line::CommitDone),
+        (0..4_000_000i64, 1..=1000)
+            .prop_map(|(us_per_record, workers)| Line::HandOff { us_per_record, workers }),
         Just(Line::CommitRecord(Committed::Next)),
         Just(Line::CommitRecord(Committed::Own)),
         saying().prop_map(Line::Acknowledge),
     ]
+    .boxed()
 }
 
-fn order() -> impl Strategy<Value = Order> {
+/// Boxed, as a value on the stack it would be too large for a test's thread.
+fn order() -> BoxedStrategy<Order> {
     let word = |line: Line| Which::Word(line.word().to_owned());
     let at = prop_oneof![(1..=i32::MAX).prop_map(Which::Number), line().prop_map(word)];
     let record = (topic(), 0..=i32::MAX, 0..=i64::MAX);
@@ -91,6 +96,7 @@ fn order() -> impl Strategy<Value = Order> {
         program,
         (0..1_000_000_000i64).prop_map(|us_per_record| Order::Pace { us_per_record }),
     ]
+    .boxed()
 }
 
 fn saying() -> impl Strategy<Value = Saying> {
