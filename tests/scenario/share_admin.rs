@@ -1,6 +1,6 @@
 //! What an administrator does to share groups: describing, starting anew, forgetting, deleting (R-SHARE-3, 15).
 
-use glassbroker::kafka::event::{Event, GroupsTold};
+use glassbroker::kafka::event::{Event, GroupsTold, ShareEvent};
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::sim::Command;
 
@@ -97,5 +97,7 @@ fn a_share_group_forgets_a_topic_and_is_deleted_with_its_states_r_share_15() {
     c.give(Command::Groups(glassbroker::client::admin::GroupOperation::Delete("g".into())));
     c.run_ms(5_000);
     assert_eq!(listed(&mut c), Vec::<String>::new());
+    let deleted = |event: &Event| matches!(event, Event::Share(ShareEvent::GroupDeleted { group }) if *group == "g".into());
+    assert_eq!(c.events().filter(|event| deleted(event)).count(), 1, "it is told");
     assert_eq!(order(&mut c, "describe offsets of group g", refusal).0, ErrorCode::GroupIdNotFound);
 }

@@ -77,6 +77,8 @@ impl Fetcher {
 #[derive(Debug, Default)]
 pub(super) struct Collected {
     pub records: Vec<Returned>,
+    /// Of what it returns; an exception instead takes it along.
+    told: Vec<Event>,
     /// A position moved, with or without records.
     pub moved: bool,
     /// An answer was an error that asks for another look at positions.
@@ -262,7 +264,9 @@ impl Consumer {
         let mut paused = VecDeque::new();
         let collected = self.collect_but(&mut paused, now, fx);
         self.fetcher.buffer.append(&mut paused);
-        collected
+        let mut collected = collected?;
+        collected.told.drain(..).for_each(|event| fx.event(event));
+        Ok(collected)
     }
 
     fn collect_but(
@@ -282,10 +286,11 @@ impl Consumer {
                 continue;
             }
             if let Some(error) = self.error_of(fetched) {
-                if collected.moved {
+                if collected.moved && (fetched.error.is_ok() || is_kafkas(error)) {
                     // It is thrown by the next poll().
                     break;
                 }
+                // The records that were taken before it are lost to the application, their positions have moved.
                 return Err(error);
             }
             if !fetched.error.is_ok() {
@@ -314,7 +319,7 @@ impl Consumer {
             if taken.next.offset > from {
                 collected.moved = true;
                 self.subscription.set_position(&tp, taken.next);
-                self.tell_taken(&tp, from, &taken, fx);
+                self.tell_taken(&tp, from, &taken, &mut collected.told);
             }
             left -= taken.records.len() as i64;
             let returned =
@@ -398,9 +403,9 @@ impl Consumer {
         });
     }
 
-    fn tell_taken(&self, tp: &TopicPartition, from: Offset, taken: &Taken, fx: &mut Effects<ConsumerTimer>) {
+    fn tell_taken(&self, tp: &TopicPartition, from: Offset, taken: &Taken, told: &mut Vec<Event>) {
         if let (Some((first, _)), Some((_, end))) = (taken.aborted.first(), taken.aborted.last()) {
-            fx.event(Event::AbortedPassedOver {
+            told.push(Event::AbortedPassedOver {
                 client: self.spec.name.clone(),
                 tp: tp.clone(),
                 from: *first,
@@ -409,7 +414,7 @@ impl Consumer {
             });
         }
         if !taken.records.is_empty() {
-            fx.event(Event::Polled {
+            told.push(Event::Polled {
                 client: self.spec.name.clone(),
                 group: self.spec.group.clone(),
                 tp: tp.clone(),
@@ -427,6 +432,15 @@ fn runs_of(records: &[Position]) -> Vec<OffsetRun> {
     let runs = records.chunk_by(follows).filter_map(|run| Some((run.first()?, run.last()?)));
     runs.map(|(first, last)| OffsetRun { epoch: first.epoch, from: first.offset, to: last.offset + 1 })
         .collect()
+}
+
+/// Whether it is thrown as a KafkaException; an error that no fetch is known to have is an IllegalStateException, for which
+/// records do not wait.
+fn is_kafkas(error: ErrorCode) -> bool {
+    matches!(
+        error,
+        ErrorCode::OffsetOutOfRange | ErrorCode::TopicAuthorizationFailed | ErrorCode::CorruptMessage
+    )
 }
 
 /// Errors after which the client asks for metadata and fetches again (R-CONS-33).

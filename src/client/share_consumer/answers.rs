@@ -68,7 +68,7 @@ impl ShareConsumer {
         match (call, response) {
             (Call::Metadata, Response::Metadata(answer)) => {
                 self.metadata.on_response(now, answer);
-                self.fail_for_an_invalid_topic(now, fx);
+                self.fail_for_an_invalid_topic();
             }
             (Call::FindCoordinator, Response::FindCoordinator(answer)) => {
                 self.on_find_coordinator(now, answer, fx);
@@ -86,11 +86,11 @@ impl ShareConsumer {
         }
     }
 
-    /// A name that no topic can have makes poll() throw.
-    fn fail_for_an_invalid_topic(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+    /// A name that no topic can have makes the next poll() throw.
+    fn fail_for_an_invalid_topic(&mut self) {
         let errors = self.spec.topics.iter().filter_map(|topic| self.metadata.topic(topic)).map(|t| t.error);
         if let Some(error) = errors.into_iter().find(|error| *error == ErrorCode::InvalidTopicException) {
-            self.fail(now, error, fx);
+            self.fatal.get_or_insert(error);
         }
     }
 

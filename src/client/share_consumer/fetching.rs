@@ -234,18 +234,18 @@ impl ShareConsumer {
             && let Some(completed) = self.exchange.buffer.front_mut()
         {
             if completed.error != ErrorCode::None {
-                let error = completed.error;
-                let is_thrown = is_thrown(error);
-                if is_thrown && !fetch.has_no_records() {
+                let (error, met) = (completed.error, Met::of(completed.error));
+                if met == Met::ThrownLater && !fetch.has_no_records() {
                     // By the next poll().
                     break;
                 }
                 self.exchange.buffer.pop_front();
-                if is_thrown {
-                    return (fetch, Err(error));
-                }
-                if !matches!(error, ErrorCode::UnknownLeaderEpoch | ErrorCode::UnknownServerError) {
-                    self.metadata.request_update();
+                match met {
+                    Met::ThrownLater => return (fetch, Err(error)),
+                    // What was taken before it never reaches the application, which closes; its locks end with the session.
+                    Met::ThrownAtOnce => return (CurrentFetch::default(), Err(error)),
+                    Met::MetadataNeeded => self.metadata.request_update(),
+                    Met::FetchedAgain => {}
                 }
                 continue;
             }
@@ -268,19 +268,33 @@ impl ShareConsumer {
     }
 }
 
-/// Whether poll() throws what a partition was answered with (`handleInitializeErrors`).
-fn is_thrown(error: ErrorCode) -> bool {
-    !matches!(
-        error,
-        ErrorCode::NotLeaderOrFollower
+/// What poll() does about the error that a partition was answered with (`handleInitializeErrors`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Met {
+    /// The leader may be another.
+    MetadataNeeded,
+    FetchedAgain,
+    /// A KafkaException, once the records before it are returned.
+    ThrownLater,
+    /// The client knows no such error of a fetch: IllegalStateException. CoordinatorNotAvailable is among them, which a leader
+    /// answers when it could not read what is persisted of a partition.
+    ThrownAtOnce,
+}
+
+impl Met {
+    fn of(error: ErrorCode) -> Met {
+        match error {
+            ErrorCode::NotLeaderOrFollower
             | ErrorCode::ReplicaNotAvailable
             | ErrorCode::KafkaStorageError
             | ErrorCode::FencedLeaderEpoch
             | ErrorCode::OffsetNotAvailable
             | ErrorCode::UnknownTopicOrPartition
             | ErrorCode::UnknownTopicId
-            | ErrorCode::InconsistentTopicId
-            | ErrorCode::UnknownLeaderEpoch
-            | ErrorCode::UnknownServerError
-    )
+            | ErrorCode::InconsistentTopicId => Met::MetadataNeeded,
+            ErrorCode::UnknownLeaderEpoch | ErrorCode::UnknownServerError => Met::FetchedAgain,
+            ErrorCode::TopicAuthorizationFailed | ErrorCode::CorruptMessage => Met::ThrownLater,
+            _ => Met::ThrownAtOnce,
+        }
+    }
 }

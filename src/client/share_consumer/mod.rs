@@ -19,6 +19,8 @@ mod heartbeat;
 mod in_flight;
 mod session;
 mod spec;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::collections::BTreeMap;

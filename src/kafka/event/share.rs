@@ -74,6 +74,9 @@ pub enum ShareEvent {
     /// Everything below `to` is done (R-SHARE-11).
     StartMoved { broker: BrokerId, group: GroupId, tp: TopicPartition, from: Offset, to: Offset },
 
+    /// The group is forgotten by its coordinator, with the states of its partitions: an administrator deleted it.
+    GroupDeleted { group: GroupId },
+
     // Consumers.
     /// A consumer asks to be a member, under an id of its own.
     Joins { client: ClientName, group: GroupId, member: MemberId },

@@ -83,6 +83,11 @@ impl Shares {
             ShareEvent::StartMoved { group, tp, from, to, .. } => {
                 self.start_moved(time, &(group.clone(), tp.clone()), *from, *to)
             }
+            ShareEvent::GroupDeleted { group } => {
+                let title = format!("{group}: the group is gone");
+                let detail = "What it had shared was deleted from __share_group_state before it.";
+                Some(Sentence::new(time, Tone::Info, Subject::Group(group.clone()), title).detail(detail))
+            }
             ShareEvent::Heard { client, group, tp, said, error: Some(error) } => {
                 self.refused(time, client, &(group.clone(), tp.clone()), said, *error)
             }

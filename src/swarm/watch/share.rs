@@ -119,7 +119,9 @@ impl ShareWatch {
                 counts.share_starts_checked += 1;
                 self.check_start(world, *broker, group, tp, *to, kept(group, tp))
             }
-            ShareEvent::Joins { .. }
+            // Should somebody share its topics again, leaders will tell where they begin.
+            ShareEvent::GroupDeleted { .. }
+            | ShareEvent::Joins { .. }
             | ShareEvent::Assigned { .. }
             | ShareEvent::Left { .. }
             | ShareEvent::Delivered { .. }

@@ -193,6 +193,23 @@ fn a_damaged_batch_fails_the_poll_after_the_records_before_it_r_cons_33() {
 }
 
 #[test]
+fn an_error_that_no_fetch_is_known_to_have_does_not_wait_for_the_records_before_it() {
+    let check = |error, told: &[&str]| {
+        let mut rig = Rig::new(&["poll"], &[("enable.auto.commit", "false")]);
+        rig.leaders = vec![1, 1];
+        rig.committed = BTreeMap::from([(0, 0), (1, 0)]);
+        rig.start();
+        rig.events.clear();
+        rig.deliver_data(1, vec![records(0, 0, 2), partition_error(1, error)]);
+        assert_eq!(rig.events[..told.len()], *told, "{error}");
+        assert_eq!(rig.position(0), -1, "it has closed");
+    };
+    check(ErrorCode::RequestTimedOut, &["failed: REQUEST_TIMED_OUT"]);
+    let told = ["polled 2 of 0: 0..2", "failed: TOPIC_AUTHORIZATION_FAILED"];
+    check(ErrorCode::TopicAuthorizationFailed, &told);
+}
+
+#[test]
 fn lag_is_known_from_fetch_answers_r_obs_9() {
     let mut rig = Rig::joined(&["poll", "process 1s"], &[]);
     rig.deliver_data(1, vec![records(0, 0, 5).with_high_watermark(30).with_log_start_offset(0)]);

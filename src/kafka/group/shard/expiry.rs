@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::{Group, Shard};
-use crate::kafka::event::{ConsumerGroupState, Event, GroupEvent, GroupState};
+use crate::kafka::event::{ConsumerGroupState, Event, GroupEvent, GroupState, ShareEvent};
 use crate::kafka::group::GroupTimer;
 use crate::kafka::group::context::Context;
 use crate::kafka::group::offsets::{Author, OffsetChange};
@@ -108,7 +108,10 @@ impl Shard {
                     epoch: group.base.epoch,
                 }));
             }
-            Group::Share(group) => write.records.extend(group.tombstones()),
+            Group::Share(group) => {
+                write.records.extend(group.tombstones());
+                cx.event(Event::Share(ShareEvent::GroupDeleted { group: id.clone() }));
+            }
         }
         write.applied.removed.push((id.clone(), group));
     }

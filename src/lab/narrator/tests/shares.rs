@@ -102,6 +102,7 @@ fn records_of_a_share_group_read_as_a_story() {
             (40_000, Event::Share(left(RevokeReason::Closing))),
             (41_000, Event::Share(assigned(vec![]))),
             (42_000, Event::Share(left(RevokeReason::Lost))),
+            (43_000, Event::Share(ShareEvent::GroupDeleted { group: payments() })),
         ],
         expect![[r#"
             00:00.009  s1 reads orders-0 in epoch 2 of payments (R-SHARE-1, R-SHARE-2)
@@ -136,6 +137,8 @@ fn records_of_a_share_group_read_as_a_story() {
                 Warn: The plan has no partition for it; it stands by.
             00:42.000  s1 reads orders-0 with payments no more (R-SHARE-1)
                 Warn
+            00:43.000  payments: the group is gone
+                Info: What it had shared was deleted from __share_group_state before it.
         "#]],
     );
 }
