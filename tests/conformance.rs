@@ -118,7 +118,7 @@ fn recorded_producer_states_come_out_as_kafkas() {
     check("08a_producer_state.json");
 }
 
-/// R-TXN-24.
+/// R-TXN-24, R-CONS-30.
 #[test]
 fn recorded_transactions_come_out_as_kafkas() {
     check("08b_transactions_lso.json");

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::client::metadata::Metadata;
+use crate::kafka::protocol::ErrorCode;
 use crate::kafka::random::Random;
 use crate::kafka::share::key::uuid_text;
 use crate::kafka::time::Time;
@@ -248,6 +249,28 @@ impl Member {
 
     fn is_reconciled(&self) -> bool {
         self.current == self.target
+    }
+}
+
+/// What an error of a heartbeat is to a member (R-CG8-17).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    CoordinatorMoved,
+    TriedAgain,
+    /// It is no member any more, loses all that it has and joins again.
+    Fenced,
+    /// It cannot be a member; the next poll() throws.
+    Fatal,
+}
+
+impl Refusal {
+    pub fn of(error: ErrorCode) -> Refusal {
+        match error {
+            ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable => Refusal::CoordinatorMoved,
+            ErrorCode::CoordinatorLoadInProgress => Refusal::TriedAgain,
+            ErrorCode::FencedMemberEpoch | ErrorCode::UnknownMemberId => Refusal::Fenced,
+            _ => Refusal::Fatal,
+        }
     }
 }
 

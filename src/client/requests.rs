@@ -4,13 +4,30 @@
 //! **Invariant:** a call that is given to [`Requests::send`] comes back exactly once, answered or lost.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use crate::kafka::effects::{Channel, Effects, Input, Peer};
 use crate::kafka::event::Event;
 use crate::kafka::network_client::{NetworkClient, NetworkEvent, NetworkTimer};
-use crate::kafka::protocol::{ApiKey, ErrorCode, Request};
+use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, NodeId};
+
+/// What an input brought of a client's calls.
+#[derive(Debug)]
+pub enum Arrival<C> {
+    Nothing,
+    Answer {
+        call: C,
+        response: Rc<Response>,
+    },
+    /// The connection is gone, and with it calls of which it is not known whether they were carried out.
+    Lost {
+        peer: Peer,
+        calls: Vec<C>,
+        error: ErrorCode,
+    },
+}
 
 #[derive(Clone, Debug)]
 struct Unsent<C> {
@@ -56,7 +73,34 @@ impl<C: Clone> Requests<C> {
         self.network.is_backing_off(now, peer)
     }
 
-    pub fn on_timer<T: From<NetworkTimer>>(
+    /// Takes in what of an input is the network's, and tells if a connection of `client` is lost. `timer`: the one that the
+    /// input is, if that is a connection's.
+    pub fn take_in<T: From<NetworkTimer>>(
+        &mut self,
+        now: Time,
+        client: &ClientName,
+        input: &Input<T>,
+        timer: Option<NetworkTimer>,
+        fx: &mut Effects<T>,
+    ) -> Arrival<C> {
+        let stood = matches!(input, Input::Disconnected(peer) if self.network.is_connected(*peer));
+        let event = match timer {
+            Some(timer) => self.on_timer(now, timer, fx),
+            None => self.on_input(now, input, fx),
+        };
+        match event {
+            None | Some(NetworkEvent::Ready(_) | NetworkEvent::BackoffOver(_)) => Arrival::Nothing,
+            Some(NetworkEvent::Answered { context, response, .. }) => {
+                Arrival::Answer { call: context, response }
+            }
+            Some(NetworkEvent::Lost { peer, contexts, timed_out }) => {
+                let error = tell_lost(client, peer, contexts.len(), timed_out, stood, fx);
+                Arrival::Lost { peer, calls: contexts, error }
+            }
+        }
+    }
+
+    fn on_timer<T: From<NetworkTimer>>(
         &mut self,
         now: Time,
         timer: NetworkTimer,
@@ -66,7 +110,7 @@ impl<C: Clone> Requests<C> {
         Some(self.on_event(now, event, fx))
     }
 
-    pub fn on_input<T: From<NetworkTimer>>(
+    fn on_input<T: From<NetworkTimer>>(
         &mut self,
         now: Time,
         input: &Input<T>,
@@ -131,7 +175,7 @@ pub fn coordinator_peer(broker: BrokerId) -> Peer {
 
 /// Tells that a connection is lost with so many requests, if it `stood` or one of them took too long. What each of them
 /// failed by is the answer.
-pub fn tell_lost<T>(
+fn tell_lost<T>(
     client: &ClientName,
     peer: Peer,
     requests: usize,

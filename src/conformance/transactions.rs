@@ -1,14 +1,17 @@
 //! `08b_transactions_lso.json`: what readers of either isolation see of interleaved transactions (R-TXN-23, R-TXN-24,
 //! R-LOG-25 to R-LOG-27).
 //!
-//! **Invariant:** batches, aborted transactions and visible records of each fetch are Kafka's.
+//! **Invariant:** batches and aborted transactions of each fetch are Kafka's, and so is what a consumer returns of them.
 
+use kafka_protocol::messages::fetch_response::{AbortedTransaction, PartitionData};
 use serde::Deserialize;
 
 use super::history::{EPOCH, Offsets, Writer, at_wall_ms, batch_of, config, isolation, marker_of};
 use super::{ConformanceError, Failure, Report, check, run_cases};
+use crate::client::consumer::{IsolationLevel, returned};
 use crate::kafka::log::{Isolation, Log, LogConfig, Origin};
-use crate::kafka::record::{AbortedProducers, Batch, BatchError, split_batches};
+use crate::kafka::protocol::ErrorCode;
+use crate::kafka::record::{Batch, split_batches};
 use crate::kafka::types::Offset;
 
 #[derive(Deserialize)]
@@ -116,37 +119,37 @@ impl Step {
     }
 }
 
-type Seen = (Vec<i64>, Option<Vec<(i64, i64)>>, Result<Vec<i64>, BatchError>);
+/// Base offsets of the batches that a leader answers with, its aborted transactions, the records that a consumer returns of it.
+type Seen = (Vec<i64>, Option<Vec<(i64, i64)>>, Vec<i64>);
 
 impl Fetch {
     fn check(&self, log: &Log, script: &str) -> Result<(), Failure> {
         let place = || format!("{script}, {} from {}", self.isolation, self.from);
         let expected: Seen =
-            (self.batch_base_offsets.clone(), self.aborted.clone(), Ok(self.visible_offsets.clone()));
+            (self.batch_base_offsets.clone(), self.aborted.clone(), self.visible_offsets.clone());
         check(place, &Ok(expected), &self.fetch(log))
     }
 
-    fn fetch(&self, log: &Log) -> Result<Seen, crate::kafka::protocol::ErrorCode> {
+    fn fetch(&self, log: &Log) -> Result<Seen, ErrorCode> {
         let (from, isolation) = (Offset(self.from), isolation(&self.isolation));
         let read = log.read(from, log.read_bound(isolation), i32::MAX, true)?;
         let aborted = (isolation == Isolation::TxnCommitted).then(|| log.aborted_transactions(from, &read));
-        let batches: Vec<Batch> = split_batches(read.records.clone()).flatten().collect();
-        let listed = aborted.iter().flatten().map(|each| (each.producer, each.first_offset));
-        let mut left_out = AbortedProducers::new(listed);
-        let mut visible = Vec::new();
-        for batch in &batches {
-            match left_out.contains(batch).and_then(|is_aborted| Ok((is_aborted, batch.records()?))) {
-                Ok((false, records)) if !batch.is_control() => {
-                    visible.extend(records.iter().map(|record| record.offset.0).filter(|at| *at >= self.from))
-                }
-                Ok(_) => {}
-                Err(error) => return Ok((Vec::new(), None, Err(error))),
-            }
-        }
-        let bases = batches.iter().map(|batch| batch.base_offset().0).collect();
-        let pairs = |list: Vec<crate::kafka::log::AbortedTransaction>| {
-            list.iter().map(|each| (each.producer.0, each.first_offset.0)).collect()
+        let listed = aborted.iter().flatten().map(|each| {
+            AbortedTransaction::default()
+                .with_producer_id(each.producer.0.into())
+                .with_first_offset(each.first_offset.0)
+        });
+        let answer = PartitionData::default()
+            .with_records(Some(read.records.clone()))
+            .with_aborted_transactions(aborted.is_some().then(|| listed.collect()));
+        let level = match isolation {
+            Isolation::TxnCommitted => IsolationLevel::ReadCommitted,
+            Isolation::HighWatermark | Isolation::LogEnd => IsolationLevel::ReadUncommitted,
         };
-        Ok((bases, aborted.map(pairs), Ok(visible)))
+        let (returned, _) = returned(&answer, from, level)?;
+        let bases = split_batches(read.records).flatten().map(|batch| batch.base_offset().0).collect();
+        let pair = |each: &crate::kafka::log::AbortedTransaction| (each.producer.0, each.first_offset.0);
+        let aborted = aborted.map(|list| list.iter().map(pair).collect());
+        Ok((bases, aborted, returned.iter().map(|offset| offset.0).collect()))
     }
 }

@@ -1,6 +1,7 @@
-//! Old records go by age and size, whole segments at a time. EX-30, case A14, and runs of vector 16.
+//! Old records go by age and size, whole segments at a time. EX-30, cases A14 and A53, and runs of vector 16.
 
 use glassbroker::kafka::event::{Event, LogStartReason};
+use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::types::{BrokerId, Offset};
 use glassbroker::sim::{Command, Target, WorldConfig};
 use serde_json::json;
@@ -228,4 +229,50 @@ fn each_log_is_looked_through_an_interval_after_it_was_made_r_prod_28() {
     assert_eq!((known(&c, "t-0"), known(&c, "u-0")), (0, 1), "the second log is not as old");
     c.run_ms(18_000);
     assert_eq!((known(&c, "t-0"), known(&c, "u-0")), (0, 0));
+}
+
+/// A53: committed 5; segments [0-9], [10-19] and [20-29], of which retention left the last.
+fn outrun() -> Cluster {
+    let mut c = every_second(&[("internal.segment.bytes", "1000"), ("retention.bytes", "1000")]);
+    hundreds(&mut c, 5);
+    c.consumer("first", "g", &["t"], &["poll", "commit"], &[("auto.offset.reset", "earliest"), MANUAL]);
+    let committed = |event: &Event| matches!(event, Event::CommitConfirmed { offsets, .. } if offsets == &[(tp("t-0"), Offset(5))]);
+    c.until_event("it has committed 5", 20_000, committed);
+    c.give(Command::Close("first".into()));
+    hundreds(&mut c, 25);
+    c.until("two segments are gone", 60_000, |c| c.extents("t-0").starts_with("1:20..30 [20]"));
+    c
+}
+
+const MANUAL: (&str, &str) = ("enable.auto.commit", "false");
+
+#[test]
+fn a53_who_is_behind_retention_is_moved_as_auto_offset_reset_says_r_cons_13() {
+    let check = |strategy: &str, position: i64| {
+        let mut c = outrun();
+        c.consumer("again", "g", &["t"], &["poll", "process 1h"], &[("auto.offset.reset", strategy), MANUAL]);
+        let out_of_range =
+            |event: &Event| matches!(event, Event::PositionOutOfRange { offset: Offset(5), .. });
+        c.until_event("what is committed is out of range", 20_000, out_of_range);
+        let set = |event: &Event| match event {
+            Event::PositionSet { client, offset, .. } if client.as_str() == "again" => Some(offset.0),
+            _ => None,
+        };
+        c.run_ms(2_000);
+        let positions: Vec<i64> = c.events().filter_map(set).collect();
+        assert_eq!(positions, [5, position], "{strategy}");
+        let read = c.consumer_state("again").program().batch().len() as i64;
+        assert_eq!(read, 30 - position, "{strategy}: 15 records or 25 are lost to it");
+    };
+    check("earliest", 20);
+    check("latest", 30);
+}
+
+#[test]
+fn a53_without_a_reset_policy_the_program_ends_r_cons_13() {
+    let mut c = outrun();
+    c.consumer("again", "g", &["t"], &["poll"], &[("auto.offset.reset", "none"), MANUAL]);
+    let fails =
+        |event: &Event| matches!(event, Event::ClientFailed { error: ErrorCode::OffsetOutOfRange, .. });
+    c.until_event("it ends", 20_000, fails);
 }

@@ -12,7 +12,7 @@ use super::config::IsolationLevel;
 use super::owned::Position;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::record::{AbortedProducers, Batch, split_batches};
-use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, ProducerId, TopicPartition};
+use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, ProducerId, Topic, TopicPartition};
 
 /// What a fetch brought of one partition, as far as poll() has not taken it.
 #[derive(Clone, Debug)]
@@ -114,6 +114,23 @@ impl Fetched {
     /// Why nothing more can be read from here, once the records before it are taken.
     pub fn corrupt(&self) -> Option<ErrorCode> {
         self.contents.corrupt.filter(|_| self.remaining() == 0)
+    }
+}
+
+/// What poll() returns of an answer that was asked for from `from` on, and the position behind it.
+///
+/// Errors: what it throws at the first batch that is damaged.
+pub fn returned(
+    answer: &PartitionData,
+    from: Offset,
+    isolation: IsolationLevel,
+) -> Result<(Vec<Offset>, Offset), ErrorCode> {
+    let nowhere = TopicPartition::new(&Topic::new(""), 0);
+    let mut fetched = Fetched::new(nowhere, from, answer, Reading { check_crcs: true, isolation });
+    let (taken, _) = fetched.take(i64::MAX);
+    match fetched.corrupt() {
+        Some(error) => Err(error),
+        None => Ok((taken.records.iter().map(|record| record.offset).collect(), taken.next.offset)),
     }
 }
 

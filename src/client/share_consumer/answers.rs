@@ -2,10 +2,9 @@
 
 use super::{Activity, Call, ShareConsumer};
 use crate::client::consumer::{ConsumerTimer, arm};
-use crate::client::requests::{coordinator_peer, tell_lost};
-use crate::kafka::effects::{Effects, Input, Peer};
-use crate::kafka::network_client::NetworkEvent;
-use crate::kafka::protocol::{ApiKey, ErrorCode, Response};
+use crate::client::requests::{Arrival, coordinator_peer};
+use crate::kafka::effects::{Effects, Input};
+use crate::kafka::protocol::{ErrorCode, Response};
 use crate::kafka::time::Time;
 
 impl ShareConsumer {
@@ -15,38 +14,19 @@ impl ShareConsumer {
         input: &Input<ConsumerTimer>,
         fx: &mut Effects<ConsumerTimer>,
     ) {
-        let stood = matches!(input, Input::Disconnected(peer) if self.requests.network.is_connected(*peer));
-        let event = match input {
-            Input::Timer(ConsumerTimer::Network(timer)) => self.requests.on_timer(now, *timer, fx),
-            _ => self.requests.on_input(now, input, fx),
-        };
-        match event {
-            None | Some(NetworkEvent::Ready(_) | NetworkEvent::BackoffOver(_)) => {}
-            Some(NetworkEvent::Answered { context, response, .. }) => {
-                self.on_answer(now, context, &response, fx);
+        let timer = ConsumerTimer::of_network(input);
+        match self.requests.take_in(now, &self.spec.name, input, timer, fx) {
+            Arrival::Nothing => {}
+            Arrival::Answer { call, response } => self.on_answer(now, call, &response, fx),
+            Arrival::Lost { peer, calls, error } => {
+                self.metadata.on_disconnect(now);
+                if self.coordinator.broker().map(coordinator_peer) == Some(peer) {
+                    self.mark_coordinator_unknown(now, error, fx);
+                }
+                for call in calls {
+                    self.on_lost_call(now, call, fx);
+                }
             }
-            Some(NetworkEvent::Lost { peer, contexts, timed_out }) => {
-                self.on_connection_lost(now, peer, contexts, timed_out, stood, fx);
-            }
-        }
-    }
-
-    fn on_connection_lost(
-        &mut self,
-        now: Time,
-        peer: Peer,
-        calls: Vec<Call>,
-        timed_out: Option<ApiKey>,
-        stood: bool,
-        fx: &mut Effects<ConsumerTimer>,
-    ) {
-        let error = tell_lost(&self.spec.name, peer, calls.len(), timed_out, stood, fx);
-        self.metadata.on_disconnect(now);
-        if self.coordinator.broker().map(coordinator_peer) == Some(peer) {
-            self.mark_coordinator_unknown(now, error, fx);
-        }
-        for call in calls {
-            self.on_lost_call(now, call, fx);
         }
     }
 

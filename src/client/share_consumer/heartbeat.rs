@@ -13,7 +13,7 @@ use kafka_protocol::protocol::StrBytes;
 use super::{Call, ShareConsumer};
 use crate::client::consumer::ConsumerTimer;
 use crate::client::coordinator::{Coordinator, find_request, found};
-use crate::client::member::{Assigned, LocalAssignment, Phase};
+use crate::client::member::{Assigned, LocalAssignment, Phase, Refusal};
 use crate::client::metadata;
 use crate::client::requests::coordinator_peer;
 use crate::kafka::effects::Effects;
@@ -107,19 +107,18 @@ impl ShareConsumer {
         }
     }
 
-    /// R-CG8-17
     fn heartbeat_refused(&mut self, now: Time, error: ErrorCode, fx: &mut Effects<ConsumerTimer>) {
-        match error {
-            ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable => {
+        match Refusal::of(error) {
+            Refusal::CoordinatorMoved => {
                 self.mark_coordinator_unknown(now, error, fx);
                 self.member.clock.restart();
             }
-            ErrorCode::CoordinatorLoadInProgress => {}
-            ErrorCode::FencedMemberEpoch | ErrorCode::UnknownMemberId => {
+            Refusal::TriedAgain => {}
+            Refusal::Fenced => {
                 self.give_up_all(RevokeReason::Lost, fx);
                 self.begin_member(fx);
             }
-            error => {
+            Refusal::Fatal => {
                 self.give_up_all(RevokeReason::Lost, fx);
                 self.member.end(Phase::Fatal);
                 self.fatal = Some(error);

@@ -12,6 +12,13 @@ use super::run::{Live, about, at_ms, error_of, events, pairs, text};
 use super::{callbacks, key_of, received};
 use crate::dsl::{config, tp};
 
+/// The first is not in the recording's header; without it sessions of 4 s would be refused.
+const CONFIGS: [(&str, &str); 3] = [
+    ("group.min.session.timeout.ms", "1000"),
+    ("group.consumer.session.timeout.ms", "6000"),
+    ("group.consumer.heartbeat.interval.ms", "1000"),
+];
+
 /// A run in progress, with what was recorded of each consumer's callbacks so far.
 struct Groups {
     live: Live,
@@ -29,8 +36,7 @@ struct Groups {
 #[track_caller]
 fn check(name: &str, programs: &[(&'static str, &'static [&'static str])]) -> Live {
     let mut groups = Groups {
-        // Not in the recording's header; without it sessions of 4 s would be refused.
-        live: Live::with(&[("group.min.session.timeout.ms", "1000")]),
+        live: Live::with(&CONFIGS),
         programs: programs.iter().copied().collect(),
         started: Vec::new(),
         called: BTreeMap::new(),
@@ -89,6 +95,13 @@ impl Groups {
                 // Automatic commits need their time.
                 self.live.wait_until_ms(self.cause.1 + at_ms(event) - self.cause.0);
                 assert_eq!(self.committed(), *result, "{}", self.live.c.report());
+            }
+            ("group_type", _) => {
+                let group = GroupId::new("g");
+                let brokers = [1, 2, 3].into_iter().filter_map(|id| self.live.c.world.broker(BrokerId(id)));
+                let is_modern =
+                    brokers.into_iter().any(|broker| broker.groups().consumer_group(&group).is_some());
+                assert_eq!(json!([if is_modern { "Consumer" } else { "Classic" }]), *result);
             }
             ("wait_until", _) => self.wait_until(args),
             // Between consumers' acts some time went by.
@@ -226,6 +239,12 @@ fn with_range_a_new_member_makes_everybody_give_up_everything_ex_18() {
 #[test]
 fn with_cooperative_sticky_only_what_moves_is_given_up_in_two_rebalances_ex_20() {
     check("cooperative_join", &[]);
+}
+
+/// R-CG8-25.
+#[test]
+fn a_group_moves_to_the_newer_protocol_member_by_member_r_cg8_25() {
+    check("classic_to_kip848", &[]);
 }
 
 /// EX-23: R-GRP-25.

@@ -17,7 +17,7 @@
 //! are compared here, `retention_by_time`, `compaction_tombstone` and `reset_after_delete` in `retention`, `compaction` and
 //! `delete_records`, consumers' commits and rebalances (`crash_before_commit`, `auto_commit_loop`, `auto_commit_handoff`,
 //! `max_poll_interval_classic`, `static_restart`, `dynamic_restart`, `static_duplicate`, `eager_join`, `cooperative_join`)
-//! in `groups` beside this file. Left out: `kip848_join` and `classic_to_kip848`, which need the newer protocol;
+//! in `groups` beside this file. `classic_to_kip848` too. Left out: `kip848_join`;
 //! transactions (`read_committed`, `transaction_timeout`, `zombie_fencing`, `send_offsets`), which clients do not have.
 
 mod groups;

@@ -15,7 +15,7 @@ use crate::client::consumer::membership::{Identity, JoinPrepare, MemberState};
 use crate::client::consumer::reason::LeaveReason;
 use crate::client::consumer::requests::Call;
 use crate::client::consumer::{Consumer, ConsumerTimer};
-use crate::client::member::{Assigned, LocalAssignment, Member, Phase};
+use crate::client::member::{Assigned, LocalAssignment, Member, Phase, Refusal};
 use crate::kafka::effects::Effects;
 use crate::kafka::event::{Event, RevokeReason};
 use crate::kafka::protocol::ErrorCode;
@@ -134,19 +134,18 @@ impl Consumer {
         }
     }
 
-    /// R-CG8-17
     fn heartbeat_refused(&mut self, now: Time, error: ErrorCode, fx: &mut Effects<ConsumerTimer>) {
-        match error {
-            ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable => {
+        match Refusal::of(error) {
+            Refusal::CoordinatorMoved => {
                 self.mark_coordinator_unknown(now, error, fx);
                 self.change_member(|member| member.clock.restart());
             }
-            ErrorCode::CoordinatorLoadInProgress => {}
-            ErrorCode::FencedMemberEpoch | ErrorCode::UnknownMemberId => {
+            Refusal::TriedAgain => {}
+            Refusal::Fenced => {
                 self.give_up_all(RevokeReason::Lost, fx);
                 self.begin_member(fx);
             }
-            error => {
+            Refusal::Fatal => {
                 self.give_up_all(RevokeReason::Lost, fx);
                 self.membership.prepare = JoinPrepare::Needed;
                 self.change_member(|member| member.end(Phase::Fatal));
