@@ -26,10 +26,12 @@ pub(super) struct Asked {
 /// The part of a commit that names existing partitions, and the answer as far as it stands.
 pub(super) struct Commit {
     asked: Vec<Asked>,
-    /// By topic, in the order in which they were answered.
-    answered: Vec<(Topic, Vec<(i32, ErrorCode)>)>,
-    reply: fn(Vec<(Topic, Vec<(i32, ErrorCode)>)>) -> Response,
+    answered: Answers,
+    reply: fn(Answers) -> Response,
 }
+
+/// By topic, in the order in which they were answered.
+type Answers = Vec<(Topic, Vec<(i32, ErrorCode)>)>;
 
 type Topics<'a> = &'a dyn Fn(&TopicPartition) -> Option<TopicId>;
 
@@ -140,7 +142,7 @@ impl Asked {
     }
 }
 
-fn plain_reply(answered: Vec<(Topic, Vec<(i32, ErrorCode)>)>) -> Response {
+fn plain_reply(answered: Answers) -> Response {
     let partition = |(partition, error): (i32, ErrorCode)| {
         OffsetCommitResponsePartition::default().with_partition_index(partition).with_error_code(error.code())
     };
@@ -152,7 +154,7 @@ fn plain_reply(answered: Vec<(Topic, Vec<(i32, ErrorCode)>)>) -> Response {
     m::OffsetCommitResponse::default().with_topics(answered.into_iter().map(topic).collect()).into()
 }
 
-fn transactional_reply(answered: Vec<(Topic, Vec<(i32, ErrorCode)>)>) -> Response {
+fn transactional_reply(answered: Answers) -> Response {
     let partition = |(partition, error): (i32, ErrorCode)| {
         TxnOffsetCommitResponsePartition::default()
             .with_partition_index(partition)
