@@ -75,9 +75,13 @@ pub fn racked(brokers: i32, config: WorldConfig) -> Cluster {
 
 /// Three brokers and the controllers 101 to 100 + `controllers`, which have elected one of them.
 pub fn quorum(controllers: i32, pairs: &[(&str, &str)]) -> Cluster {
+    quorum_of_seed(1, controllers, pairs)
+}
+
+pub fn quorum_of_seed(seed: u64, controllers: i32, pairs: &[(&str, &str)]) -> Cluster {
     let controllers = (101..101 + controllers).map(ControllerId).collect();
-    let mut c =
-        cluster_with(3, WorldConfig { controllers, broker_config: config(pairs), ..WorldConfig::default() });
+    let broker_config = config(pairs);
+    let mut c = cluster_with(3, WorldConfig { seed, controllers, broker_config, ..WorldConfig::default() });
     c.until("a controller is active and every broker in service", 10_000, |c| {
         c.active().is_some() && (1..=3).all(|id| c.is_in_service(id))
     });

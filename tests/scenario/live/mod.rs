@@ -16,9 +16,9 @@
 //! `elr_recovery_clean` with `elr_recovery`, `elr_killed`, `partition_increase_earliest` and `idempotent_retry_failover`
 //! are compared here, `retention_by_time`, `compaction_tombstone` and `reset_after_delete` in `retention`, `compaction` and
 //! `delete_records`, consumers' commits and rebalances (`crash_before_commit`, `auto_commit_loop`, `auto_commit_handoff`,
-//! `max_poll_interval_classic`, `static_restart`, `dynamic_restart`, `static_duplicate`, `eager_join`, `cooperative_join`)
-//! in `groups` beside this file. `classic_to_kip848` too. Left out: `kip848_join`;
-//! transactions (`read_committed`, `transaction_timeout`, `zombie_fencing`, `send_offsets`), which clients do not have.
+//! `max_poll_interval_classic`, `static_restart`, `dynamic_restart`, `static_duplicate`, `eager_join`, `cooperative_join`,
+//! `kip848_join`, `classic_to_kip848`) in `groups` beside this file. Left out: transactions (`read_committed`,
+//! `transaction_timeout`, `zombie_fencing`, `send_offsets`), whose producers a scenario does not have.
 
 mod groups;
 pub mod run;

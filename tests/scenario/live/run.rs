@@ -11,7 +11,7 @@ use glassbroker::kafka::types::{BrokerId, ClientName, Offset};
 use glassbroker::sim::{Command, Target};
 use serde_json::{Value, json};
 
-use crate::dsl::{Cluster, config, ids, quorum, tp};
+use crate::dsl::{Cluster, config, ids, quorum_of_seed, tp};
 
 /// The recorded server configs that have an effect here.
 const SERVER_CONFIGS: [&str; 8] = [
@@ -69,12 +69,17 @@ impl Live {
 
     /// With further server configs.
     pub fn with(more: &[(&str, &str)]) -> Live {
+        Live::of_seed(1, more)
+    }
+
+    /// Where something hangs on ids that clients give themselves by chance.
+    pub fn of_seed(seed: u64, more: &[(&str, &str)]) -> Live {
         let header = &recording()["header"];
         let configs: Vec<(&str, String)> =
             SERVER_CONFIGS.iter().map(|name| (*name, text(&header["server_configs"][name]))).collect();
         let recorded = configs.iter().map(|(name, value)| (*name, value.as_str()));
         let configs: Vec<(&str, &str)> = recorded.chain(more.iter().copied()).collect();
-        Live { c: quorum(3, &configs), producers: 0, values: BTreeMap::new() }
+        Live { c: quorum_of_seed(seed, 3, &configs), producers: 0, values: BTreeMap::new() }
     }
 
     pub fn play(&mut self, events: &[Value]) {

@@ -181,3 +181,61 @@ fn lag_of_committed_data_counts_to_the_last_stable_offset_r_obs_9_r_cons_31() {
     assert_eq!(owned.lag(IsolationLevel::ReadCommitted), Some(2));
     assert_eq!(owned.lag(IsolationLevel::ReadUncommitted), Some(29));
 }
+
+/// A56: a transaction of three records is at the offsets 0 to 2, its marker at 3.
+fn one_transaction() -> PartitionData {
+    use Kind::{Commit, Transactional};
+    let kinds = [Transactional(7), Transactional(7), Transactional(7), Commit(7)];
+    log(0, &kinds, &[]).with_high_watermark(4).with_last_stable_offset(4)
+}
+
+#[test]
+fn a56_who_commits_its_position_steps_over_the_marker_and_comes_to_lag_0_r_cons_5_r_cons_15() {
+    for config in [&[][..], &[COMMITTED][..]] {
+        let mut rig =
+            Rig::joined(&["poll", "commit"], &[config, &[("enable.auto.commit", "false")]].concat());
+        rig.deliver_data(1, vec![one_transaction()]);
+        rig.check_events(&["polled 3 of 0: 0..4", "committed 0@4"]);
+    }
+}
+
+#[test]
+fn a56_who_commits_the_last_record_and_one_lags_by_the_marker_for_ever() {
+    let config = [COMMITTED, ("enable.auto.commit", "false")];
+    let mut rig = Rig::joined(&["poll"], &config);
+    rig.deliver_data(1, vec![one_transaction()]);
+    rig.ask(Ask::Commit { offsets: Some(vec![(tp(0), 3)]), waits: true });
+    rig.check_events(&["polled 3 of 0: 0..4", "committed 0@3"]);
+    let owned = rig.consumer.subscription().owned()[&tp(0)];
+    let behind = owned.high_watermark.unwrap() - owned.committed.unwrap();
+    assert_eq!(
+        (behind, owned.lag(IsolationLevel::ReadCommitted)),
+        (1, Some(0)),
+        "the group tool's and its own"
+    );
+    rig.run_until(5_000);
+    rig.check_events(&[]);
+}
+
+/// A poll that is full with the last record does not look behind it.
+#[test]
+fn a56_a_poll_that_is_full_leaves_the_marker_to_the_next_one_r_cons_4() {
+    let config = [COMMITTED, ("enable.auto.commit", "false"), ("max.poll.records", "3")];
+    let mut rig = Rig::joined(&["poll", "commit"], &config);
+    rig.deliver_data(1, vec![one_transaction()]);
+    rig.check_events(&["polled 3 of 0: 0..3", "committed 0@3", "committed 0@4"]);
+}
+
+#[test]
+fn a58_behind_an_open_transaction_its_own_lag_is_0_and_the_group_tools_is_not_r_obs_9() {
+    let mut rig = Rig::new(&["poll"], &[COMMITTED, ("enable.auto.commit", "false")]);
+    rig.committed.insert(0, 200);
+    rig.start();
+    rig.events.clear();
+    let held = data_of(0, &[]).with_high_watermark(1_663).with_last_stable_offset(200);
+    rig.deliver_data(1, vec![with_aborted(held, &[])]);
+    rig.check_events(&[]);
+    let owned = rig.consumer.subscription().owned()[&tp(0)];
+    assert_eq!(owned.lag(IsolationLevel::ReadCommitted), Some(0));
+    assert_eq!(owned.high_watermark.unwrap() - owned.committed.unwrap(), 1_463);
+}
