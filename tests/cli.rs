@@ -48,6 +48,59 @@ fn what_cannot_be_done_is_said_with_exit_code_2() {
     assert_eq!(missing.status.code(), Some(2));
 }
 
+/// A producer, and what its records are to come to.
+const EXPECTING: &str = r#"
+format = 1
+
+[[broker]]
+id = 1
+[[broker]]
+id = 2
+
+[[topic]]
+name = "orders"
+partitions = 1
+replication-factor = 2
+
+[[producer]]
+name = "checkout-api"
+topic = "orders"
+rate = "10/s"
+keys = "cart"
+config = { acks = "1", "enable.idempotence" = false }
+
+[[expect]]
+time = "9s"
+that = "lost of orders = 0"
+"#;
+
+#[test]
+fn what_a_scenario_expects_is_compared_and_a_run_that_disappoints_fails() {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("expecting.toml");
+    let run = |more: &str, arguments: &[&str]| {
+        std::fs::write(&file, format!("{EXPECTING}{more}")).expect("written");
+        let path = file.to_string_lossy().into_owned();
+        let output = glassbroker(&[&["run", path.as_str()], arguments].concat());
+        (output.status.code(), String::from_utf8(output.stdout).expect("text"))
+    };
+    let (code, said) = run("", &["--ledger", "--story", "checkout-api 1"]);
+    assert_eq!(code, Some(0), "{said}");
+    for line in [
+        "00:09.000  as expected: lost of orders = 0",
+        "records of orders",
+        "record 1 of checkout-api, key cart",
+        "  It is in orders-0 at offset 0, on ",
+    ] {
+        assert!(said.lines().any(|other| other.starts_with(line)), "{line:?} is not in\n{said}");
+    }
+    let (code, said) = run("[[expect]]\ntime = \"9s\"\nthat = \"produced = 0\"\n", &[]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("expected produced = 0, and it is "), "{said}");
+    let (code, said) = run("", &["--for", "5s"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("expected lost of orders = 0: the run ends before"), "{said}");
+}
+
 #[test]
 fn a_right_scenario_is_described() {
     let output = glassbroker(&["check", DEFAULT]);

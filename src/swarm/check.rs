@@ -93,6 +93,8 @@ pub enum Check {
     Outcome,
     /// An idempotent producer's records stand once and in order (R-PROD-21, 25, 29).
     Order,
+    /// What the ledger says of records is what is there.
+    Ledger,
     /// Nothing panics.
     Panic,
 }
@@ -145,6 +147,7 @@ impl Check {
             Check::Rest => "rest",
             Check::Outcome => "outcome",
             Check::Order => "order",
+            Check::Ledger => "ledger",
             Check::Panic => "panic",
         }
     }

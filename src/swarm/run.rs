@@ -129,6 +129,7 @@ impl Storm {
         self.come_to_rest()?;
         self.drain()?;
         self.watch.everything(&self.world)?;
+        self.watch.check_ledger(&self.world)?;
         Check::Order.verdict(rest::fault_of_order(&self.world, &self.plan, &self.watch))
     }
 

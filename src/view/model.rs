@@ -400,8 +400,21 @@ pub struct Inspected {
     pub focus: Focus,
     pub title: Rc<str>,
     pub facts: Rc<[Fact]>,
+    /// What became of a record.
+    pub story: Option<StoryView>,
     /// The batch's bytes as a hex dump.
     pub bytes: Option<Rc<str>>,
+}
+
+/// What became of a record of a producer, whichever replica it was chosen on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoryView {
+    /// "record 17 of checkout-api, key cart-3"
+    pub title: Rc<str>,
+    /// What happened, in order, each with its time.
+    pub lines: Rc<[(Time, Rc<str>)]>,
+    /// How things stand.
+    pub now: Rc<[Rc<str>]>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -69,6 +69,7 @@ fn ex_31_the_last_record_of_each_key_stays_and_a_tombstone_until_its_horizon() {
     for broker in 1..=3 {
         assert_eq!(c.records(broker, "t-0"), "2 k1=c, 3 k3=d, 4 k2, 5 k1=e", "R-LOG-40, R-LOG-41");
     }
+    assert_eq!(c.outcome("t"), "produced 6, acknowledged 6, stored 4, compacted 2");
     assert_eq!(c.partition(1, "t-0").expect("a replica").log.log_start_offset(), Offset(0), "R-LOG-43");
     let cleaned_ms = c.time_of(
         "the leader's log is cleaned",

@@ -4,6 +4,7 @@
 //! runs the same program, takes over. What both have processed is counted.
 
 use glassbroker::kafka::event::Event;
+use glassbroker::lab::ledger::GroupCount;
 
 use crate::dsl::Cluster;
 use crate::programs::{MANUAL, is_halted, read, ten_records};
@@ -28,7 +29,19 @@ fn crashed(program: &[&str], config: &[(&str, &str)], place: &str) -> Vec<usize>
     c.until_event("it is killed there", 30_000, is_halted);
     c.consumer("second", "g", &["t"], program, &config);
     c.run_ms(15_000);
-    processed(&c)
+    let counts = processed(&c);
+    check_ledger(&c, &counts);
+    counts
+}
+
+/// What the ledger tells of the group is what was counted.
+fn check_ledger(c: &Cluster, counts: &[usize]) {
+    let totals = c.ledger().totals();
+    let told = |count| totals.count_of(&"g".into(), count);
+    let counted = |fits: fn(&usize) -> bool| counts.iter().copied().filter(fits).count() as i64;
+    assert_eq!(told(GroupCount::Processed), counted(|times| *times > 0), "{counts:?}");
+    assert_eq!(told(GroupCount::ProcessedTwice), counted(|times| *times > 1), "{counts:?}");
+    assert_eq!(told(GroupCount::Missed), counted(|times| *times == 0), "{counts:?}");
 }
 
 /// What came of crashes at all lines of a program: whether any record was lost, and whether any came twice.

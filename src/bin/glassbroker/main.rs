@@ -1,9 +1,10 @@
 //! The command-line tool: runs a scenario without a page, checks one, measures the engine, compares it with Kafka.
 //!
-//! Exit codes: 0 when it did what was asked, 1 when a case of the vectors or a seed of the swarm failed, 2 when the
-//! arguments or a file are wrong.
+//! Exit codes: 0 when it did what was asked, 1 when a case of the vectors, a seed of the swarm or an expectation of a scenario
+//! failed, 2 when the arguments or a file are wrong.
 
 mod conformance;
+mod ledger;
 mod rules;
 mod run;
 mod swarm;
@@ -17,18 +18,19 @@ use glassbroker::bench::{assign, engine};
 use glassbroker::conformance::ConformanceError;
 use glassbroker::kafka::time::{Time, parse_us};
 use glassbroker::lab::session::{Options, Session};
+use glassbroker::lab::words::count;
 use lexopt::Arg::{Long, Short, Value};
 use lexopt::ValueExt;
 
 const USAGE: &str = "\
-usage: glassbroker run FILE [--for 60s] [--seed N] [--strict] [--explain]
+usage: glassbroker run FILE [--for 60s] [--seed N] [--strict] [--explain] [--ledger] [--story \"orders-0 17\"]
        glassbroker check FILE
        glassbroker bench [assign | FILE] [--for 60s]
        glassbroker conformance [--vectors DIR]
        glassbroker rules [ID]
        glassbroker swarm --seeds N --virtual-minutes M [--from S] [--threads T] [--plant NAME]
 
-run     prints the narrative of a scenario and, last, the digest of the run
+run     prints the narrative of a scenario and, last, the digest of the run; fails if it expects what does not hold
 check   says whether a scenario file is right, and where it departs from Kafka's defaults
 bench   measures the engine: appends, replication, events at 12, 120 and 1,200 partitions, checkpoints;
         with FILE, events a second on that scenario; with assign, what each assignor takes beside Kafka's own
@@ -36,10 +38,12 @@ conformance  lives what Apache Kafka recorded again and says which cases come ou
 swarm   breaks clusters that are drawn from seeds and holds them to the rules (swarm --help says more)
 rules   counts the rules of Kafka that hold here; with an id such as R-REPL-30, or R-REPL, tells them in full
 
---for   virtual time to run, such as 500ms, 60s, 5min (default 60s)
+--for   virtual time to run, such as 500ms, 60s, 5min (default 60s, or up to the scenario's last expectation)
 --seed  instead of the scenario's seed
 --strict  encode and decode every message on its way
 --explain  tell the rules of Kafka that the narrative cites
+--ledger  tell in numbers what became of the records
+--story  tell what became of the record at this offset, or of a producer's record by its number (\"checkout-api 17\")
 --vectors  a folder of recordings instead of tests/vectors; a file that nothing reads is an error";
 
 const DEFAULT_SCENARIO: &str = include_str!("../../../static/scenarios/default.toml");
@@ -56,6 +60,10 @@ fn main() -> ExitCode {
     {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Cases) => ExitCode::FAILURE,
+        Err(failure @ Failure::Expectations(_)) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
         // Who reads has gone (`glassbroker run ... | head`): nothing is wrong.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
@@ -83,6 +91,12 @@ enum Failure {
     NoRule(String),
     #[error("cases failed")]
     Cases,
+    #[error("{} not as the scenario expects", count(*.0, "count"))]
+    Expectations(i64),
+    #[error(
+        "there is no record {0:?}: it is a partition and an offset, or a producer and the number of its record"
+    )]
+    NoRecord(String),
     #[error("{0}")]
     Output(#[from] io::Error),
 }
@@ -102,8 +116,10 @@ struct Arguments {
     file: Option<String>,
     /// Another folder than the project's own.
     vectors: Option<String>,
-    until: Time,
+    until: Option<Time>,
     explain: bool,
+    ledger: bool,
+    stories: Vec<String>,
     options: Options,
 }
 
@@ -114,17 +130,21 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
         task: Task::Help,
         file: None,
         vectors: None,
-        until: DEFAULT_TIME,
+        until: None,
         explain: false,
+        ledger: false,
+        stories: Vec::new(),
         options: Options::default(),
     };
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => return Ok(Arguments { task: Task::Help, ..arguments }),
-            Long("for") => arguments.until = parser.value()?.parse_with(duration)?,
+            Long("for") => arguments.until = Some(parser.value()?.parse_with(duration)?),
             Long("seed") => arguments.options.seed = Some(parser.value()?.parse()?),
             Long("vectors") => arguments.vectors = Some(parser.value()?.string()?),
             Long("explain") => arguments.explain = true,
+            Long("ledger") => arguments.ledger = true,
+            Long("story") => arguments.stories.push(parser.value()?.string()?),
             Long("strict") => arguments.options.strict = true,
             Value(word) if task.is_none() => task = Some(word.parse_with(parse_task)?),
             Value(file) if arguments.file.is_none() => arguments.file = Some(file.string()?),
@@ -168,7 +188,7 @@ fn work(arguments: &Arguments) -> Result<(), Failure> {
         Task::Bench if arguments.file.is_some() => {
             open(arguments)?;
             let open = || open(arguments).expect("it was opened before");
-            engine::scenario(clock, open, arguments.until, &mut out)?;
+            engine::scenario(clock, open, arguments.until.unwrap_or(DEFAULT_TIME), &mut out)?;
         }
         Task::Bench => engine::engine(clock, &mut out)?,
         Task::Conformance => conformance::run(arguments.vectors.as_deref(), &mut out)?,

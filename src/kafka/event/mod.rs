@@ -282,6 +282,8 @@ pub enum Event {
         last_offset: Offset,
         producer: ProducerId,
         base_sequence: i32,
+        /// It is of a transaction.
+        transactional: bool,
         /// The request that it came with; `None` for what a broker writes itself.
         request: Option<RequestMark>,
     },
@@ -351,6 +353,8 @@ pub enum Event {
         to: Offset,
         before: Contents,
         after: Contents,
+        /// The records that went.
+        gone: Vec<Offset>,
     },
     /// A repeated batch was answered with its first offset and not stored again (R-PROD-25).
     DuplicateBatch {

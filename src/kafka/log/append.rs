@@ -42,6 +42,8 @@ pub struct Appended {
     pub log_append_time_ms: i64,
     pub producer: ProducerId,
     pub base_sequence: i32,
+    /// It is of a transaction.
+    pub transactional: bool,
     pub log_start_offset: Offset,
 }
 
@@ -184,6 +186,7 @@ impl Log {
         check_batch(&batch, origin, config)?;
         let checked = check_records(&batch, now, config)?;
         let (producer, base_sequence) = (batch.producer_id(), batch.base_sequence());
+        let transactional = batch.is_transactional();
         let base_offset = self.log_end_offset;
         let stored = placed(batch, &checked, base_offset, leader_epoch, config)?;
         let max_timestamp_ms = checked.append_time_ms.unwrap_or(checked.max_timestamp_ms);
@@ -200,6 +203,7 @@ impl Log {
                         log_append_time_ms: known.timestamp_ms,
                         producer,
                         base_sequence,
+                        transactional,
                         log_start_offset: self.log_start_offset,
                     });
                 }
@@ -219,6 +223,7 @@ impl Log {
             log_append_time_ms: checked.append_time_ms.unwrap_or(NO_TIMESTAMP),
             producer,
             base_sequence,
+            transactional,
             log_start_offset: self.log_start_offset,
         })
     }

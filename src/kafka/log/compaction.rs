@@ -62,7 +62,7 @@ impl Cleanable {
 }
 
 /// What a cleaning did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cleaned {
     /// The next cleaning starts here.
     pub end: Offset,
@@ -70,6 +70,8 @@ pub struct Cleaned {
     pub before: Contents,
     /// Of those that were written in their place.
     pub after: Contents,
+    /// The records that are gone.
+    pub gone: Vec<Offset>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -136,6 +138,17 @@ impl Transactions {
             None => false,
         })
     }
+}
+
+/// The records of a batch that are not in what is left of it.
+fn missing(batch: &Batch, left: Option<&Batch>) -> Result<Vec<Offset>, BatchError> {
+    if left.is_some_and(|left| left.record_count() == batch.record_count()) {
+        return Ok(Vec::new());
+    }
+    let kept = left.map_or(Ok(Vec::new()), Batch::records)?;
+    let kept: BTreeSet<Offset> = kept.iter().map(|record| record.offset).collect();
+    let offsets = batch.records()?.into_iter().map(|record| record.offset);
+    Ok(offsets.filter(|offset| !kept.contains(offset)).collect())
 }
 
 /// The last offset of each key in the dirty part, and up to where that part was read.
@@ -207,7 +220,7 @@ impl Log {
         let map = self.offset_map(cleanable.first_dirty_offset, bound)?;
         let mut transactions = Transactions::default();
         let mut cleaned = Vec::new();
-        let (mut before, mut after) = (Contents::default(), Contents::default());
+        let (mut before, mut after, mut gone) = (Contents::default(), Contents::default(), Vec::new());
         for group in self.group_segments(map.end, bound, config) {
             let first = group[0].base_offset();
             let mut segment = Segment::new(first, now.wall_ms());
@@ -216,7 +229,9 @@ impl Log {
                 transactions.add(self.aborted_from(source));
                 for batch in self.batches_of(source, source.base_offset()) {
                     before.add(batch);
-                    if let Some(batch) = self.cleaned(batch, &map, &mut transactions, bound, now, config)? {
+                    let left = self.cleaned(batch, &map, &mut transactions, bound, now, config)?;
+                    gone.extend(missing(batch, left.as_ref())?);
+                    if let Some(batch) = left {
                         after.add(&batch);
                         segment.append(&batch, now.wall_ms(), config);
                         batches.push(batch);
@@ -236,7 +251,7 @@ impl Log {
             self.segments.replace(&bases, segment);
             bases[1..].iter().for_each(|base| self.producers.drop_snapshot(*base));
         }
-        Ok(Cleaned { end: map.end, before, after })
+        Ok(Cleaned { end: map.end, before, after, gone })
     }
 
     fn aborted_from(&self, segment: &Segment) -> Vec<AbortedTransaction> {

@@ -107,9 +107,9 @@ impl ReplicaManager {
         let cleaned = partition.log.clean(cleanable, step.now, &config.log);
         let to = cleaned.as_ref().map_or(from, |cleaned| cleaned.end);
         self.cleaner.checkpoints.insert(tp.clone(), to);
-        let Cleaned { before, after, .. } = cleaned?;
+        let Cleaned { before, after, gone, .. } = cleaned?;
         let (tp, leader) = (tp.clone(), partition.is_leader());
-        step.fx.event(Event::LogCleaned { broker, tp, leader, from, to, before, after });
+        step.fx.event(Event::LogCleaned { broker, tp, leader, from, to, before, after, gone });
         Ok(())
     }
 }

@@ -139,7 +139,7 @@ impl ReplicaManager {
         let (config, leader_epoch) = (partition.config.clone(), partition.leader_epoch);
         let appended = partition.log.append_verified(step.now, records, leader_epoch, how, &config.log);
         let appended = appended.map_err(AppendFailure::Log)?;
-        let Appended { base_offset, last_offset, producer, base_sequence, .. } = appended;
+        let Appended { base_offset, last_offset, producer, base_sequence, transactional, .. } = appended;
         if appended.duplicate {
             if let Some(request) = request {
                 let tp = tp.clone();
@@ -157,6 +157,7 @@ impl ReplicaManager {
             last_offset,
             producer,
             base_sequence,
+            transactional,
             request,
         });
         self.advance_high_watermark(tp, step);

@@ -2,11 +2,13 @@
 
 use super::group::Commit;
 use super::partition::{Entry, Start};
-use super::record::{KEPT_PROCESSINGS, Processing};
-use super::{Answer, Batch, Copy, Ledger, Moment, Record, Sent, Told};
-use crate::kafka::event::{Act, Event, GroupEvent, OffsetRun, ProducerEvent, RequestMark, ShareEvent};
+use super::record::{KEPT_PROCESSINGS, Processing, push_one};
+use super::{Answer, Batch, Copy, Ledger, Moment, Record, Sent, Told, Transaction};
+use crate::kafka::event::{
+    Act, Event, GroupEvent, OffsetRun, ProducerEvent, RequestMark, ShareEvent, TransactionEvent,
+};
 use crate::kafka::types::{
-    BatchId, BrokerId, ClientName, GroupId, LeaderEpoch, NodeId, Offset, ProducerId, TopicPartition,
+    BatchId, BrokerId, ClientName, GroupId, LeaderEpoch, NodeId, Offset, TopicPartition,
 };
 
 impl Ledger {
@@ -29,6 +31,7 @@ impl Ledger {
             | Event::UnflushedLost { .. }
             | Event::DiskWiped { .. }
             | Event::LogStartMoved { .. }
+            | Event::LogCleaned { .. }
             | Event::ReplicaDeleted { .. }
             | Event::TopicDeleted { .. } => self.hear_broker(at, event),
             Event::ConnectionLost { client, node: NodeId::Broker(broker), .. } => {
@@ -44,6 +47,16 @@ impl Ledger {
                 let run = |offset| OffsetRun { epoch: LeaderEpoch::NONE, from: offset, to: offset + 1 };
                 let runs: Vec<OffsetRun> = records.iter().map(|(offset, _)| run(*offset)).collect();
                 self.on_polled(at, client, group, tp, &runs);
+            }
+            Event::Transaction(TransactionEvent::Marked { tp, producer, committed, .. }) => {
+                let ended = self.partition(tp).ended(*producer);
+                let transaction = Some(Transaction::Ended { at, committed: *committed });
+                for (batch, copy) in ended {
+                    let copies = self.batch_mut(batch).map(|batch| &mut batch.copies);
+                    if let Some(copy) = copies.and_then(|copies| copies.get_mut(copy)) {
+                        copy.transaction = transaction;
+                    }
+                }
             }
             Event::Group(GroupEvent::OffsetCommitted { group, tp, offset, client }) => {
                 self.on_committed(at, group, tp, *offset, client);
@@ -79,7 +92,13 @@ impl Ledger {
     fn hear_producer(&mut self, at: Moment, event: &Event) {
         match event {
             Event::RecordBatched { client, tp, batch, key } => {
-                let record = |number| Record { number, key: key.clone(), made: at, seen: Vec::new() };
+                let record = |number| Record {
+                    number,
+                    key: key.clone(),
+                    made: at,
+                    seen: Vec::new(),
+                    cleaned: Vec::new(),
+                };
                 self.on_record(client, tp, Some(*batch), record, Told::Nothing);
             }
             Event::BatchSent { client, batch, attempt, to, correlation, .. } => {
@@ -87,7 +106,7 @@ impl Ledger {
                 let request = RequestMark { from: node, correlation: *correlation };
                 let sent = Sent { at, to: *to, attempt: *attempt, request, answer: Answer::Unknown };
                 let Some(batch) = self.batch_mut(number) else { return };
-                batch.sends.push(sent);
+                push_one(&mut batch.sends, sent);
                 self.requests.entry(request).or_default().push(number);
             }
             Event::BatchAcknowledged { client, batch, base_offset, .. } => {
@@ -105,7 +124,8 @@ impl Ledger {
                 self.tell(client, *batch, Told::Error { at, error: *error });
             }
             Event::BatchFailed { client, tp, batch: None, error, .. } => {
-                let record = |number| Record { number, key: None, made: at, seen: Vec::new() };
+                let record =
+                    |number| Record { number, key: None, made: at, seen: Vec::new(), cleaned: Vec::new() };
                 self.on_record(client, tp, None, record, Told::Error { at, error: *error });
             }
             _ => {}
@@ -193,11 +213,9 @@ impl Ledger {
 
     fn hear_broker(&mut self, at: Moment, event: &Event) {
         match event {
-            Event::Appended {
-                broker, tp, leader_epoch, base_offset, last_offset, producer, request, ..
-            } => {
-                let span = (*base_offset, *last_offset);
-                self.on_appended(at, *broker, tp, *leader_epoch, span, *producer, *request);
+            Event::Appended { tp, base_offset, last_offset, request, .. } => {
+                let number = request.and_then(|request| self.answer(tp, request, Answer::Stored(at)));
+                self.on_appended(at, event, (*base_offset, *last_offset), number);
             }
             Event::DuplicateBatch { tp, base_offset, request, .. } => {
                 self.answer(tp, *request, Answer::Known(at, *base_offset));
@@ -230,6 +248,13 @@ impl Ledger {
             Event::LogStartMoved { broker, tp, leader, to, reason, .. } => {
                 let start = Start { at, to: *to, reason: *reason };
                 self.partition(tp).log_start_moved(*broker, *leader, start);
+            }
+            Event::LogCleaned { tp, leader: true, gone, .. } => {
+                for offset in gone {
+                    self.for_each_record(tp, (*offset, *offset + 1), None, |offset, _, record| {
+                        record.cleaned.push((offset, at));
+                    });
+                }
             }
             Event::ReplicaDeleted { broker, tp } => self.partition(tp).replica_deleted(*broker),
             Event::TopicDeleted { topic } => {
@@ -266,24 +291,24 @@ impl Ledger {
         Some(number)
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn on_appended(
-        &mut self,
-        at: Moment,
-        broker: BrokerId,
-        tp: &TopicPartition,
-        epoch: LeaderEpoch,
-        (base, last): (Offset, Offset),
-        producer: ProducerId,
-        request: Option<RequestMark>,
-    ) {
-        let number = request.and_then(|request| self.answer(tp, request, Answer::Stored(at)));
+    /// `number`: the batch of the ledger that it is.
+    fn on_appended(&mut self, at: Moment, event: &Event, span: (Offset, Offset), number: Option<u64>) {
+        let Event::Appended { broker, tp, leader_epoch, producer, transactional, .. } = event else { return };
+        let (broker, epoch, producer) = (*broker, *leader_epoch, *producer);
+        let transaction = transactional.then_some(Transaction::Open);
         let batch = number.and_then(|number| self.batch_mut(number));
         let entry = batch.zip(number).map(|(batch, number)| {
-            batch.copies.push(Copy { at, broker, epoch, base, producer, gone: None });
+            push_one(
+                &mut batch.copies,
+                Copy { at, broker, epoch, base: span.0, producer, transaction, gone: None },
+            );
             (number, batch.copies.len() - 1)
         });
-        let changes = self.partition(tp).appended(broker, epoch, (base, last), entry);
+        let partition = self.partition(tp);
+        if let Some(copy) = entry.filter(|_| *transactional) {
+            partition.opened(producer, copy);
+        }
+        let changes = partition.appended(broker, epoch, span, entry);
         self.apply(at, changes);
         if let Some((number, copy)) = entry {
             self.note_order(tp, number, copy);
@@ -395,7 +420,7 @@ impl Ledger {
                 seen.in_hand = None;
             }
             if seen.processings.len() < KEPT_PROCESSINGS {
-                seen.processings.push(Processing { at, by: client.clone(), offset, since });
+                push_one(&mut seen.processings, Processing { at, by: client.clone(), offset, since });
             }
         });
         self.groups.entry(group).or_default().insert(tp.clone(), progress);

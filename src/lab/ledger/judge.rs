@@ -4,7 +4,7 @@
 
 use super::group::Progress;
 use super::partition::Start;
-use super::record::{Answer, Batch, Gone, GoneWhy, Moment, Record, Told};
+use super::record::{Answer, Batch, Gone, GoneWhy, Moment, Record, Told, Transaction};
 use super::{Ledger, Seen};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{ClientName, GroupId, Offset};
@@ -22,6 +22,8 @@ pub enum Fate {
     Lost(LostWhy),
     /// Retention or DeleteRecords took it away.
     Removed(Start),
+    /// The cleaner dropped it: its key has a newer one, or its transaction was aborted.
+    Compacted(Moment),
     /// It went with its topic.
     Deleted(Moment),
 }
@@ -49,6 +51,8 @@ pub struct Verdict {
     pub failed_yet_stored: bool,
     /// One that was made later stands before it.
     pub reordered: bool,
+    /// What became of its transaction, if it is in its partition and of one.
+    pub transaction: Option<Transaction>,
     /// The groups that should read it, and have not and will not.
     pub missed: Vec<Missed>,
 }
@@ -77,21 +81,26 @@ impl Ledger {
     pub(super) fn judge_at(&self, batch: &Batch, index: i64, record: &Record) -> Verdict {
         let partition = self.partitions.get(&batch.tp);
         let removal = |offset| partition.and_then(|partition| partition.removal(offset)).copied();
-        let placed: Vec<Offset> = batch.in_place().map(|copy| copy.base + index).collect();
+        let compacted = |offset: &Offset| record.cleaned.iter().find(|(at, _)| at == offset);
+        let all: Vec<Offset> = batch.in_place().map(|copy| copy.base + index).collect();
+        let placed: Vec<Offset> = all.iter().copied().filter(|offset| compacted(offset).is_none()).collect();
         let offsets: Vec<Offset> =
             placed.iter().copied().filter(|offset| removal(*offset).is_none()).collect();
         let removed = placed.first().and_then(|offset| removal(*offset));
-        let fate = match (offsets.is_empty(), removed) {
-            (false, _) => Fate::Stored,
-            (true, Some(start)) => Fate::Removed(start),
-            (true, None) => absent(batch),
+        let fate = match (offsets.is_empty(), removed, all.first().and_then(compacted)) {
+            (false, ..) => Fate::Stored,
+            (true, Some(start), _) => Fate::Removed(start),
+            (true, None, Some((_, at))) => Fate::Compacted(*at),
+            (true, None, None) => absent(batch),
         };
         let acknowledged = batch.told.is_success();
         let failed_yet_stored = matches!(batch.told, Told::Error { .. }) && fate == Fate::Stored;
-        let missed =
-            placed.first().map_or_else(Vec::new, |offset| self.missed_at(batch, record, *offset, removed));
+        let transaction = batch.in_place().next().and_then(|copy| copy.transaction);
+        let is_for_all = matches!(transaction, None | Some(Transaction::Ended { committed: true, .. }));
+        let missed = placed.first().filter(|_| is_for_all);
+        let missed = missed.map_or_else(Vec::new, |offset| self.missed_at(batch, record, *offset, removed));
         let reordered = fate == Fate::Stored && self.is_overtaken(batch);
-        Verdict { fate, offsets, acknowledged, failed_yet_stored, reordered, missed }
+        Verdict { fate, offsets, acknowledged, failed_yet_stored, reordered, transaction, missed }
     }
 
     fn is_overtaken(&self, batch: &Batch) -> bool {

@@ -10,10 +10,12 @@
 //! - [`hear`]: how events change it
 //! - [`judge`]: what a record has come to
 //! - [`totals`]: counts of all that, with an example of each
+//! - [`expect`]: what a scenario says that they come to
 //! - [`story`]: one record's story in sentences
 //!
 //! **Invariant:** the same trace gives the same ledger, and nothing here changes a run.
 
+mod expect;
 mod group;
 mod hear;
 mod judge;
@@ -26,18 +28,21 @@ mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 
+pub use self::expect::{Expectation, Observed};
 use self::group::{Progress, Reader};
-pub use self::judge::{Fate, Missed, MissedWhy, Verdict};
+pub use self::judge::{Fate, LostWhy, Missed, MissedWhy, Verdict};
 use self::partition::{Change, Partition};
-pub use self::record::{Answer, Batch, Copy, Gone, GoneWhy, Moment, Processing, Record, Seen, Sent, Told};
+pub use self::record::{
+    Answer, Batch, Copy, Gone, GoneWhy, Moment, Processing, Record, Seen, Sent, Told, Transaction,
+};
 pub use self::story::{Line, Story};
 pub use self::totals::{Count, Example, GroupCount, GroupTotals, TopicTotals, Totals};
 use crate::kafka::event::RequestMark;
-use crate::kafka::types::{BatchId, ClientName, GroupId, NodeId, Offset, TopicPartition};
+use crate::kafka::types::{BatchId, ClientName, GroupId, LeaderEpoch, NodeId, Offset, TopicPartition};
 use crate::sim::Trace;
 
-/// Records that are kept unless somebody asks for another number: about 15 MB.
-pub const DEFAULT_LIMIT: i64 = 50_000;
+/// Records that are kept unless somebody asks for another number: about 16 MB if each has a batch of its own.
+pub const DEFAULT_LIMIT: i64 = 20_000;
 
 /// What became of every record.
 #[derive(Clone, Debug)]
@@ -145,6 +150,18 @@ impl Ledger {
             Some((base, entry)) => (self.batch(entry.batch)?, base),
             None => ever().map(|(batch, copy)| (batch, copy.base))?,
         };
+        batch.records.get((offset - base) as usize).map(|record| (batch, record))
+    }
+
+    /// The record that a leader wrote at this offset in this epoch, with its batch.
+    pub fn record_written(
+        &self,
+        tp: &TopicPartition,
+        epoch: LeaderEpoch,
+        offset: Offset,
+    ) -> Option<(&Batch, &Record)> {
+        let (base, entry) = self.partitions.get(tp)?.entries(offset, offset + 1, Some(epoch)).next()?;
+        let batch = self.batch(entry.batch)?;
         batch.records.get((offset - base) as usize).map(|record| (batch, record))
     }
 

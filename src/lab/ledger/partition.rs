@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::record::{GoneWhy, Moment};
 use crate::kafka::event::LogStartReason;
 use crate::kafka::log::LeaderEpochs;
-use crate::kafka::types::{BrokerId, LeaderEpoch, Offset};
+use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, ProducerId};
 
 /// A batch in a log: which one of the ledger, and which of its copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,9 +77,13 @@ pub struct Start {
 pub struct Partition {
     /// By base offset; of different epochs there can be several.
     written: BTreeMap<Offset, Vec<Entry>>,
+    /// Offsets of the largest batch.
+    longest: i64,
     replicas: BTreeMap<BrokerId, Replica>,
     leader: Option<(BrokerId, LeaderEpoch)>,
     pub high_watermark: Offset,
+    /// The copies of transactions that have not ended, by their producers.
+    open: BTreeMap<ProducerId, Vec<(u64, usize)>>,
     starts: Vec<Start>,
 }
 
@@ -99,6 +103,7 @@ impl Partition {
         if let Some((leader, epoch)) = newer {
             changes.push(Change { batch, copy, why: Some(GoneWhy::LeaderChange { leader, epoch }) });
         }
+        self.longest = self.longest.max(last - base + 1);
         let entry = Entry { epoch, last, batch, copy, is_gone: newer.is_some() };
         self.written.entry(base).or_default().push(entry);
         changes
@@ -115,6 +120,16 @@ impl Partition {
             }
         }
         changes
+    }
+
+    /// The copy is of a transaction, which is open as long as its producer's marker is not written.
+    pub fn opened(&mut self, producer: ProducerId, copy: (u64, usize)) {
+        self.open.entry(producer).or_default().push(copy);
+    }
+
+    /// The marker is written: the copies that it decides on.
+    pub fn ended(&mut self, producer: ProducerId) -> Vec<(u64, usize)> {
+        self.open.remove(&producer).unwrap_or_default()
     }
 
     pub fn replicated(
@@ -213,10 +228,9 @@ impl Partition {
             Some(epoch) => entry.epoch == epoch,
             None => !entry.is_gone,
         };
-        // Batches of one epoch do not overlap, those of several may: the ones before are few.
-        let before = self.written.range(..from).rev().take(OVERLAPPING);
-        let around = before.chain(self.written.range(from..to.max(from)));
-        around.flat_map(move |(base, entries)| {
+        // No batch that begins earlier reaches as far.
+        let first = from + -self.longest;
+        self.written.range(first..to.max(first)).flat_map(move |(base, entries)| {
             let reaches = entries.iter().filter(fits).filter(move |entry| entry.last >= from);
             reaches.map(|entry| (*base, *entry))
         })
@@ -240,6 +254,3 @@ impl Partition {
         entries.map(|entry| Change { batch: entry.batch, copy: entry.copy, why }).collect()
     }
 }
-
-/// How many batches before an offset are looked at for one that reaches over it.
-const OVERLAPPING: usize = 8;

@@ -48,6 +48,15 @@ pub struct Record {
     pub made: Moment,
     /// The groups that have met it.
     pub seen: Vec<Seen>,
+    /// Where the cleaner of a leader has dropped it, because its key has a newer one or its transaction was aborted.
+    pub cleaned: Vec<(Offset, Moment)>,
+}
+
+/// What became of the transaction that a batch is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transaction {
+    Open,
+    Ended { at: Moment, committed: bool },
 }
 
 /// A batch went on its way to a leader.
@@ -109,6 +118,8 @@ pub struct Copy {
     /// Of the batch's first record.
     pub base: Offset,
     pub producer: ProducerId,
+    /// `None` if it is of none.
+    pub transaction: Option<Transaction>,
     /// It is in the log of whoever leads no more.
     pub gone: Option<Gone>,
 }
@@ -175,20 +186,29 @@ impl Batch {
     }
 }
 
+/// Most of what is kept for a record there is once.
+pub(super) fn push_one<T>(list: &mut Vec<T>, item: T) {
+    list.reserve_exact(1);
+    list.push(item);
+}
+
 impl Record {
     pub(super) fn seen_by(&mut self, group: &GroupId) -> &mut Seen {
         let index = self.seen.iter().position(|seen| seen.group == *group);
         let index = index.unwrap_or_else(|| {
-            self.seen.push(Seen {
-                group: group.clone(),
-                delivered: 0,
-                delivered_at: None,
-                in_hand: None,
-                processed: 0,
-                processings: Vec::new(),
-                passed: None,
-                out_of_order: false,
-            });
+            push_one(
+                &mut self.seen,
+                Seen {
+                    group: group.clone(),
+                    delivered: 0,
+                    delivered_at: None,
+                    in_hand: None,
+                    processed: 0,
+                    processings: Vec::new(),
+                    passed: None,
+                    out_of_order: false,
+                },
+            );
             self.seen.len() - 1
         });
         &mut self.seen[index]

@@ -4,10 +4,10 @@
 
 use super::Ledger;
 use super::judge::{Fate, LostWhy, MissedWhy, Verdict};
-use super::record::{Answer, Batch, Copy, GoneWhy, Moment, Record, Seen, Told};
+use super::record::{Answer, Batch, Copy, GoneWhy, Moment, Record, Seen, Told, Transaction};
 use crate::kafka::event::LogStartReason;
 use crate::kafka::types::{ClientName, Offset, TopicPartition};
-use crate::lab::words::{count, list};
+use crate::lab::words::{count, list, partition_of};
 
 /// A sentence and the event that it tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,14 @@ impl Ledger {
     /// The story of a producer's record by its number.
     pub fn story_of(&self, client: &ClientName, number: i64) -> Option<Story> {
         self.record_of(client, number).map(|(batch, record)| self.story(batch, record))
+    }
+
+    /// The story of the record that a person names: `orders-0 17` by its offset, `checkout-api 17` by its producer.
+    pub fn story_named(&self, name: &str) -> Option<Story> {
+        let (of, number) = name.trim().rsplit_once(' ')?;
+        let (of, number) = (of.trim(), number.parse::<i64>().ok()?);
+        let by_offset = partition_of(of).and_then(|tp| self.story_at(&tp, Offset(number)));
+        by_offset.or_else(|| self.story_of(&ClientName::new(of), number))
     }
 
     pub fn story(&self, batch: &Batch, record: &Record) -> Story {
@@ -81,6 +89,15 @@ impl Ledger {
             );
             lines.push(Line { at: copy.at, text });
         }
+        for copy in &batch.copies {
+            if let Some(Transaction::Ended { at, committed }) = copy.transaction {
+                let how = if committed { "commits" } else { "aborts" };
+                lines.push(Line { at, text: format!("a marker in {} {how} its transaction", batch.tp) });
+            }
+        }
+        for (offset, at) in &record.cleaned {
+            lines.push(Line { at: *at, text: format!("the leader's cleaner drops it from offset {offset}") });
+        }
         lines.extend(told_line(batch, index));
     }
 
@@ -92,6 +109,10 @@ impl Ledger {
             Fate::Failed(error) => format!("It is not stored, and its producer knows: {error}."),
             Fate::Lost(why) => format!("It is lost: its producer takes it for written. {}", lost(why)),
             Fate::Removed(start) => format!("It was removed: {}.", removal(start.reason)),
+            Fate::Compacted(_) => {
+                "The cleaner has dropped it: its key has a newer record, or its transaction was aborted."
+                    .to_owned()
+            }
             Fate::Deleted(_) => "It went with its topic.".to_owned(),
         }];
         if verdict.offsets.len() > 1 {
@@ -104,6 +125,18 @@ impl Ledger {
         if verdict.reordered {
             now.push("A record that was made later stands before it.".to_owned());
         }
+        now.extend(
+            match verdict.transaction {
+                Some(Transaction::Open) => {
+                    Some("Its transaction is open: with isolation.level=read_committed nobody reads it yet.")
+                }
+                Some(Transaction::Ended { committed: false, .. }) => Some(
+                    "Its transaction was aborted: with isolation.level=read_committed nobody ever reads it.",
+                ),
+                _ => None,
+            }
+            .map(str::to_owned),
+        );
         for seen in &record.seen {
             now.extend(self.stands_with(seen));
         }

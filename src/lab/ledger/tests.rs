@@ -2,7 +2,12 @@
 
 use super::partition::{Change, Partition};
 use super::record::GoneWhy;
-use crate::kafka::types::{BrokerId, LeaderEpoch, Offset};
+use super::{Count, Ledger};
+use crate::kafka::event::{Act, Event, RequestMark, TransactionEvent};
+use crate::kafka::types::{
+    BatchId, BrokerId, ClientName, LeaderEpoch, NodeId, Offset, ProducerId, Topic, TopicPartition,
+};
+use crate::sim::{Key, Trace, TraceEntry};
 
 const A: BrokerId = BrokerId(1);
 const B: BrokerId = BrokerId(2);
@@ -88,8 +93,98 @@ fn a_replica_that_begins_at_the_leaders_start_lacks_nothing_below_it() {
 }
 
 #[test]
+fn a_large_batch_is_found_behind_many_small_ones_of_an_epoch_that_is_gone() {
+    let mut partition = Partition::default();
+    partition.became_leader(A, LeaderEpoch(0), Offset(0));
+    for number in 0..20 {
+        let offset = Offset(number as i64);
+        partition.appended(A, LeaderEpoch(0), (offset, offset), Some((number, 0)));
+    }
+    partition.became_leader(B, LeaderEpoch(1), Offset(0));
+    partition.appended(B, LeaderEpoch(1), (Offset(0), Offset(19)), Some((20, 0)));
+    let at = partition.entries(Offset(19), Offset(20), Some(LeaderEpoch(1)));
+    assert_eq!(at.map(|(base, entry)| (base, entry.batch)).collect::<Vec<_>>(), [(Offset(0), 20)]);
+}
+
+#[test]
 fn with_its_topic_everything_goes() {
     let mut partition = one_behind();
     assert_eq!(told(&partition.clear()), ["0 deleted", "1 deleted", "2 deleted"]);
     assert_eq!(partition.entries(Offset(0), Offset(9), None).count(), 0);
+}
+
+/// A producer's records in transactions: each batch has one, and stands at the offset of its number.
+struct Told(Trace);
+
+impl Told {
+    fn new() -> Told {
+        let mut told = Told(Trace::default());
+        told.tell(Event::Process { node: NodeId::Client(1), name: ClientName::new("p"), act: Act::Started });
+        told
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.0.push(TraceEntry { key: Key::default(), cause: None, event });
+    }
+
+    fn tp() -> TopicPartition {
+        TopicPartition::new(&Topic::new("t"), 0)
+    }
+
+    fn stored(&mut self, number: i32) {
+        let (client, tp, batch) = (ClientName::new("p"), Told::tp(), BatchId(number.into()));
+        self.tell(Event::RecordBatched { client: client.clone(), tp: tp.clone(), batch, key: None });
+        self.tell(Event::BatchSent {
+            client,
+            tp: tp.clone(),
+            batch,
+            records: 1,
+            base_sequence: number,
+            attempt: 1,
+            to: A,
+            correlation: number,
+        });
+        let offset = Offset(number.into());
+        self.tell(Event::Appended {
+            broker: A,
+            tp,
+            leader_epoch: LeaderEpoch(0),
+            base_offset: offset,
+            last_offset: offset,
+            producer: ProducerId(7),
+            base_sequence: number,
+            transactional: true,
+            request: Some(RequestMark { from: NodeId::Client(1), correlation: number }),
+        });
+    }
+
+    fn marked(&mut self, committed: bool) {
+        let (tp, producer) = (Told::tp(), ProducerId(7));
+        let marked = TransactionEvent::Marked { broker: A, tp, producer, committed, offset: Offset(9) };
+        self.tell(Event::Transaction(marked));
+    }
+
+    /// How many are stored, open and aborted.
+    fn counts(&self) -> [i64; 3] {
+        let totals = Ledger::of(&self.0).totals();
+        [Count::Stored, Count::Open, Count::Aborted].map(|count| totals.count(count))
+    }
+}
+
+#[test]
+fn a_transaction_is_open_until_its_marker_and_the_next_one_is_another() {
+    let mut told = Told::new();
+    told.stored(0);
+    told.stored(1);
+    assert_eq!(told.counts(), [2, 2, 0]);
+    told.marked(false);
+    assert_eq!(told.counts(), [2, 0, 2]);
+    told.stored(3);
+    told.marked(true);
+    assert_eq!(told.counts(), [3, 0, 2]);
+    let story = Ledger::of(&told.0).story_named("t-0 1").expect("it is there");
+    assert_eq!(
+        story.lines.last().map(|line| line.text.as_str()),
+        Some("a marker in t-0 aborts its transaction")
+    );
 }

@@ -4,9 +4,10 @@
 //! or not.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use super::judge::{Fate, Verdict};
-use super::{Batch, Ledger, Moment, Record};
+use super::{Batch, Ledger, Moment, Record, Transaction};
 use crate::kafka::types::{ClientName, GroupId, Offset, Topic, TopicPartition};
 
 macro_rules! counts {
@@ -51,6 +52,12 @@ counts! {
         FailedYetStored = "failed yet stored",
         /// One that was made later stands before it.
         Reordered = "reordered",
+        /// Of a transaction that has not ended: nobody who reads committed data sees it yet.
+        Open = "open",
+        /// Of a transaction that was aborted: nobody who reads committed data ever sees it.
+        Aborted = "aborted",
+        /// Dropped by the cleaner.
+        Compacted = "compacted",
         /// Taken away by retention or DeleteRecords.
         Removed = "removed",
         /// Gone with its topic.
@@ -84,6 +91,16 @@ pub struct Example {
     /// Where it is or was.
     pub offset: Option<Offset>,
     pub made: Moment,
+}
+
+impl fmt::Display for Example {
+    /// `orders-0 17 (record 40 of checkout-api)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(offset) = self.offset {
+            return write!(f, "{} {offset} (record {} of {})", self.tp, self.number, self.client);
+        }
+        write!(f, "{} {}, never stored", self.client, self.number)
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -222,6 +239,8 @@ impl Ledger {
 
 fn count_record(totals: &mut TopicTotals, batch: &Batch, verdict: &Verdict, example: impl Fn() -> Example) {
     let was_told = verdict.acknowledged || matches!(batch.told, super::Told::Error { .. });
+    let is_open = verdict.transaction == Some(Transaction::Open);
+    let is_aborted = matches!(verdict.transaction, Some(Transaction::Ended { committed: false, .. }));
     let counted = [
         (Count::Produced, true),
         (Count::Acknowledged, verdict.acknowledged),
@@ -232,6 +251,9 @@ fn count_record(totals: &mut TopicTotals, batch: &Batch, verdict: &Verdict, exam
         (Count::Lost, matches!(verdict.fate, Fate::Lost(_))),
         (Count::FailedYetStored, verdict.failed_yet_stored),
         (Count::Reordered, verdict.reordered),
+        (Count::Open, is_open),
+        (Count::Aborted, is_aborted),
+        (Count::Compacted, matches!(verdict.fate, Fate::Compacted(_))),
         (Count::Removed, matches!(verdict.fate, Fate::Removed(_))),
         (Count::Deleted, matches!(verdict.fate, Fate::Deleted(_))),
     ];

@@ -14,8 +14,8 @@
 //! rack = "a"
 //! ```
 //!
-//! and likewise `[[topic]]`, `[[producer]]`, `[[consumer]]`, `[[share-consumer]]` and `[[at]]`, whose `do` is a
-//! command.
+//! and likewise `[[topic]]`, `[[producer]]`, `[[consumer]]`, `[[share-consumer]]`, `[[at]]`, whose `do` is a command, and
+//! `[[expect]]`, whose `that` says what records have come to at its `time`: `lost = 0`, `processed twice by billing = 3`.
 //!
 //! **Invariant:** a text is read whole or refused with a place and a reason; nothing in it is passed over.
 
@@ -36,6 +36,7 @@ use reader::{Field, Read, Section};
 pub use settings::{Scope, Setting, classroom_settings};
 
 use super::command::{Clients, parse};
+use super::ledger::Expectation;
 use crate::client::consumer::ConsumerSpec;
 use crate::client::producer::workload::ProducerSpec;
 use crate::client::share_consumer::ShareConsumerSpec;
@@ -54,6 +55,7 @@ pub mod limits {
     pub const REPLICAS: i64 = 30_000;
     pub const CLIENTS: usize = 1000;
     pub const TIMED_COMMANDS: usize = 10_000;
+    pub const EXPECTATIONS: usize = 1000;
     pub const LATENCY_US: i64 = HOUR_US;
     pub const START_US: i64 = HOUR_US;
     pub const TIME_US: i64 = 1000 * HOUR_US;
@@ -86,6 +88,8 @@ pub struct Scenario {
     pub share_consumers: Vec<(Time, ShareConsumerSpec)>,
     /// Timed commands in the order of their times.
     pub at: Vec<(Time, Command)>,
+    /// What records are to have come to by then, in the order of the times.
+    pub expected: Vec<(Time, Expectation)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +156,7 @@ fn read(root: Section) -> Read<Scenario> {
         "consumer",
         "share-consumer",
         "at",
+        "expect",
     ])?;
     let seed = root.field("seed").map(|seed| seed.integer(0..=i64::MAX)).transpose()?;
     let controllers = parts::controllers(root)?;
@@ -183,7 +188,27 @@ fn read(root: Section) -> Read<Scenario> {
         consumers,
         share_consumers,
         at,
+        expected: expected(root)?,
     })
+}
+
+/// What records are to have come to, by their times.
+fn expected(root: Section) -> Read<Vec<(Time, Expectation)>> {
+    let sections = root.sections("expect", "[[expect]]")?;
+    if let Some(one_too_many) = sections.get(limits::EXPECTATIONS) {
+        return Err(one_too_many.error(format!("there are at most {} expectations", limits::EXPECTATIONS)));
+    }
+    let mut expected = Vec::new();
+    for section in sections {
+        section.only(&["time", "that"])?;
+        let at = Time::from_us(section.required("time", "\"60s\"")?.duration_us(limits::TIME_US)?);
+        let that = section.required("that", "\"lost = 0\"")?;
+        let expectation =
+            that.text()?.parse::<Expectation>().map_err(|error| that.error(error.to_string()))?;
+        expected.push((at, expectation));
+    }
+    expected.sort_by_key(|(at, _)| *at);
+    Ok(expected)
 }
 
 fn check_format(root: Section) -> Read<()> {

@@ -170,7 +170,7 @@ fn an_unknown_key_is_refused_with_the_one_that_may_be_meant() {
     check(
         1,
         "format = 1\nsede = 3",
-        "line 2, column 1: the file has no \"sede\" (did you mean seed?); it has format, seed, start, network, broker-defaults, features, controllers, controller, broker, topic, producer, consumer, share-consumer, at",
+        "line 2, column 1: the file has no \"sede\" (did you mean seed?); it has format, seed, start, network, broker-defaults, features, controllers, controller, broker, topic, producer, consumer, share-consumer, at, expect",
     );
     check(
         1,

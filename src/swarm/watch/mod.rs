@@ -11,6 +11,7 @@
 //! - [`coordinator`], [`modern_group`]: what a group coordinator knows, held to its log; [`member`]: who owns what
 //! - [`share`]: what leaders hand out to share groups, and what those are done with
 //! - [`stranded`]: groups that nobody rebalances
+//! - [`ledger`]: what the lab tells a person of records, held to what is there
 //! - [`touched`], [`sight`]: how it is seen
 //!
 //! **Invariant:** a fault that is found here is one of the system, or of the rule it is held to; the watch changes nothing.
@@ -18,6 +19,7 @@
 mod commit;
 mod coordinator;
 mod history;
+mod ledger;
 mod lives;
 mod loss;
 mod member;
@@ -55,6 +57,7 @@ use crate::kafka::raft::QuorumRole;
 use crate::kafka::share::ShareKey;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, GroupId, NodeId, Topic, TopicId, TopicPartition};
+use crate::lab::ledger::Ledger;
 use crate::sim::World;
 use crate::swarm::counts::Counts;
 
@@ -78,6 +81,10 @@ pub struct Watch {
     former: BTreeMap<TopicId, Topic>,
     /// When the acks=all producers last sent to those.
     sent_to_former: BTreeMap<(ClientName, TopicPartition), Time>,
+    /// What the lab would tell.
+    ledger: Ledger,
+    /// Records that applications have finished, by partition.
+    processed: BTreeMap<TopicPartition, i64>,
     /// How often each producer raised its epoch itself (R-PROD-29).
     bumps: BTreeMap<ClientName, i64>,
     checks: u64,
@@ -184,6 +191,7 @@ impl Watch {
     fn listen(&mut self, world: &World) -> Touched {
         let touched = Touched::since(world, self.seen);
         world.trace().since(self.seen).for_each(|entry| self.counts.hear(&entry.event));
+        self.follow_records(world);
         self.seen = world.trace().len_ever();
         for (broker, act) in &touched.acts {
             self.on_act(world, *broker, act);

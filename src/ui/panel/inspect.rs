@@ -24,6 +24,16 @@ pub fn Inspect() -> Html {
                         </div>
                     }) }
                 </dl>
+                if let Some(story) = &view.story {
+                    <h4>{ "What became of it" }</h4>
+                    <p>{ story.title.as_ref() }</p>
+                    <ol class="story">
+                        { for story.lines.iter().map(|(time, text)| html! {
+                            <li><time>{ time.to_string() }</time><span>{ text.as_ref() }</span></li>
+                        }) }
+                    </ol>
+                    { for story.now.iter().map(|sentence| html! { <p>{ sentence.as_ref() }</p> }) }
+                }
                 if let Some(bytes) = &view.bytes {
                     <h4>{ "The batch's bytes" }</h4>
                     <pre class="bytes" tabindex="0">{ bytes.as_ref() }</pre>

@@ -10,10 +10,11 @@ use crate::kafka::log::Log;
 use crate::kafka::record::{Batch, Record};
 use crate::kafka::replication::{Partition, ReplicaManager};
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, Offset, TopicPartition};
+use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, TopicPartition};
+use crate::lab::ledger::{Ledger, Line};
+use crate::lab::session::Session;
 use crate::lab::words::count;
-use crate::sim::World;
-use crate::view::model::{Fact, Focus, Inspected, Tone};
+use crate::view::model::{Fact, Focus, Inspected, StoryView, Tone};
 use crate::view::sentences::list;
 
 /// So many bytes of a batch are shown.
@@ -21,7 +22,8 @@ const SHOWN_BYTES: usize = 512;
 const BYTES_PER_LINE: usize = 8;
 
 /// `None` when the object is not there any more.
-pub fn inspect(focus: &Focus, world: &World, sources: &Sources<'_>, now: Time) -> Option<Inspected> {
+pub fn inspect(focus: &Focus, session: &Session, sources: &Sources<'_>) -> Option<Inspected> {
+    let (world, now) = (session.world(), session.now());
     let image = sources.image;
     let log_of = |id: &BrokerId, tp: &TopicPartition| {
         let source = sources.brokers.iter().find(|source| source.id == *id)?;
@@ -36,7 +38,8 @@ pub fn inspect(focus: &Focus, world: &World, sources: &Sources<'_>, now: Time) -
             let title = format!("{tp} on broker {id}");
             let replicas = source.alive().map(|broker| broker.replicas());
             let facts = replica_facts(tp, log, partition.zip(replicas), image, now);
-            Some(Inspected { focus: focus.clone(), title: title.into(), facts: facts.into(), bytes: None })
+            let (title, facts) = (title.into(), facts.into());
+            Some(Inspected { focus: focus.clone(), title, facts, story: None, bytes: None })
         }
         Focus::Record { broker: id, tp, offset } => {
             let (_, log, _) = log_of(id, tp)?;
@@ -46,10 +49,23 @@ pub fn inspect(focus: &Focus, world: &World, sources: &Sources<'_>, now: Time) -
                 focus: focus.clone(),
                 title: format!("{tp} @ {offset}, on broker {id}").into(),
                 facts: record_facts(batch, &record, log).into(),
+                story: story(session.ledger(), tp, batch.leader_epoch(), *offset),
                 bytes: Some(hex(batch.bytes()).into()),
             })
         }
     }
+}
+
+/// What became of the record that was written there in that epoch; `None` if no client of this run wrote it, or it was long ago.
+fn story(ledger: &Ledger, tp: &TopicPartition, epoch: LeaderEpoch, offset: Offset) -> Option<StoryView> {
+    let (batch, record) = ledger.record_written(tp, epoch, offset)?;
+    let story = ledger.story(batch, record);
+    let line = |line: &Line| (line.at.time, Rc::from(line.text.as_str()));
+    Some(StoryView {
+        title: story.title.into(),
+        lines: story.lines.iter().map(line).collect(),
+        now: story.now.iter().map(|sentence| Rc::from(sentence.as_str())).collect(),
+    })
 }
 
 pub(super) fn fact(name: &str, value: impl Display) -> Fact {

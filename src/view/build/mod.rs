@@ -60,7 +60,7 @@ pub fn model(session: &Session, focus: Option<&Focus>, before: Option<&Model>) -
         .iter()
         .map(|(id, controller, health)| controller_view(*id, *controller, *health, &faults));
     let producers = sources.producers.iter().map(|source| producer_view(source, now, &faults));
-    let inspected = focus.and_then(|focus| inspect::inspect(focus, world, &sources, now));
+    let inspected = focus.and_then(|focus| inspect::inspect(focus, session, &sources));
 
     let brokers = keep_list(before.map(|model| &model.brokers), brokers, |a, b| a.id == b.id);
     Model {

@@ -25,7 +25,8 @@ pub fn inspect_server(focus: &Focus, node: NodeId, world: &World, image: &Cluste
             _ => {}
         }
     }
-    Inspected { focus: focus.clone(), title: node.to_string().into(), facts: facts.into(), bytes: None }
+    let (title, facts) = (node.to_string().into(), facts.into());
+    Inspected { focus: focus.clone(), title, facts, story: None, bytes: None }
 }
 
 /// As the cluster's metadata has it.

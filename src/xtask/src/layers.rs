@@ -17,7 +17,7 @@ const ROOMS: [(&str, u8); 10] = [
     ("sim", 2),
     ("lab", 3),
     ("conformance", 3),
-    ("swarm", 3),
+    ("swarm", 4),
     ("bench", 4),
     ("view", 4),
     ("ui", 5),

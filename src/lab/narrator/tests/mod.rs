@@ -85,6 +85,7 @@ fn appended(tp: TopicPartition, base: i64, last: i64) -> Event {
         last_offset: Offset(last),
         producer: ProducerId(1),
         base_sequence: 0,
+        transactional: false,
         request: None,
     }
 }

@@ -47,6 +47,7 @@ fn silent() -> Vec<Event> {
             last_offset: Offset(5),
             producer: ProducerId(1),
             base_sequence: 0,
+            transactional: false,
             request: None,
         },
         Event::Replicated {

@@ -49,6 +49,7 @@ fn segments_that_go_and_logs_that_are_compacted_are_told_once() {
         to: Offset(120),
         before: Contents { records: 120, bytes: 9_800 },
         after: Contents { records: 14, bytes: 1_200 },
+        gone: (0..106).map(Offset).collect(),
     };
     check(
         &[
