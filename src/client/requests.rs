@@ -6,10 +6,13 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use super::config::CommonConfig;
+use super::metadata::Metadata;
 use crate::kafka::effects::{Channel, Effects, Input, Peer};
 use crate::kafka::event::Event;
 use crate::kafka::network_client::{NetworkClient, NetworkEvent, NetworkTimer};
 use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
+use crate::kafka::random::Random;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, NodeId};
 
@@ -166,6 +169,19 @@ impl<C: Clone> Requests<C> {
         self.unsent = kept;
         lost.into_iter().map(|unsent| unsent.call).collect()
     }
+}
+
+/// How a consumer or share consumer begins: without a connection, and with brokers that it asks for metadata.
+pub fn begin<C: Clone>(
+    name: &ClientName,
+    common: CommonConfig,
+    allow_auto_create_topics: bool,
+    bootstrap: &[BrokerId],
+    stream: &mut impl FnMut(&str) -> Random,
+) -> (Requests<C>, Metadata) {
+    let network = NetworkClient::new(name.clone(), common.network(i32::MAX), stream("network"));
+    let metadata = Metadata::new(bootstrap, common, allow_auto_create_topics, stream("metadata"));
+    (Requests::new(network), metadata)
 }
 
 /// A consumer's connection to its group coordinator, which is another one than that for fetches.

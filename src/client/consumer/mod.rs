@@ -60,10 +60,10 @@ pub use view::Waiting;
 pub use crate::client::coordinator::Coordinator;
 use crate::client::member::{Member, new_member_id};
 use crate::client::metadata::Metadata;
-use crate::client::requests::Requests;
+use crate::client::requests::{Requests, begin};
 use crate::kafka::effects::{Effects, Input};
 use crate::kafka::event::Event;
-use crate::kafka::network_client::{NetworkClient, NetworkTimer};
+use crate::kafka::network_client::NetworkTimer;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
@@ -151,10 +151,8 @@ impl Consumer {
     ) -> Result<Consumer, SpecError> {
         let config = spec.check()?;
         let mut stream = |purpose: &str| Random::stream(random.next_u64(), purpose);
-        let network =
-            NetworkClient::new(spec.name.clone(), config.common.network(i32::MAX), stream("network"));
-        let metadata =
-            Metadata::new(bootstrap, config.common, config.allow_auto_create_topics, stream("metadata"));
+        let (requests, metadata) =
+            begin(&spec.name, config.common, config.allow_auto_create_topics, bootstrap, &mut stream);
         let mut subscription = SubscriptionState::default();
         subscription.choose(spec.choice.clone());
         let modern = config.is_modern.then(|| Member::new(new_member_id(&mut stream("member"))));
@@ -163,7 +161,7 @@ impl Consumer {
             spec: Rc::new(spec),
             config,
             random,
-            requests: Requests::new(network),
+            requests,
             metadata,
             membership: Membership::new(modern),
             subscription,

@@ -39,11 +39,10 @@ use crate::client::coordinator::Coordinator;
 use crate::client::member::{Member, Phase, new_member_id};
 use crate::client::metadata::Metadata;
 use crate::client::program::{Activity, CloseStep, Line, Order, OrderError, Program, Returned};
-use crate::client::requests::Requests;
+use crate::client::requests::{Requests, begin};
 use crate::client::saying::Saying;
 use crate::kafka::effects::{Effects, Input};
 use crate::kafka::event::{Event, ShareEvent};
-use crate::kafka::network_client::NetworkClient;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::random::Random;
 use crate::kafka::share::AcknowledgeType;
@@ -103,10 +102,8 @@ impl ShareConsumer {
     ) -> Result<ShareConsumer, SpecError> {
         let config = spec.check()?;
         let mut stream = |purpose: &str| Random::stream(random.next_u64(), purpose);
-        let network =
-            NetworkClient::new(spec.name.clone(), config.common.network(i32::MAX), stream("network"));
-        let mut metadata =
-            Metadata::new(bootstrap, config.common, config.allow_auto_create_topics, stream("metadata"));
+        let (requests, mut metadata) =
+            begin(&spec.name, config.common, config.allow_auto_create_topics, bootstrap, &mut stream);
         metadata.want(spec.topics.iter().cloned().collect());
         let (member, chance) = (Member::new(new_member_id(&mut stream("member"))), stream("application"));
         Ok(ShareConsumer {
@@ -115,7 +112,7 @@ impl ShareConsumer {
             config,
             random,
             chance,
-            requests: Requests::new(network),
+            requests,
             metadata,
             coordinator: Coordinator::UNKNOWN,
             member,
