@@ -8,6 +8,7 @@
 //! **Invariant:** a client learns about the cluster from answers to its own requests and from nothing else.
 
 pub mod admin;
+pub mod application;
 pub mod config;
 pub mod coordinator;
 pub mod consumer;

@@ -38,6 +38,8 @@ pub enum Channel {
     AddPartitions,
     /// What a coordinator of transactions has written to their partitions.
     Markers,
+    /// The producer's connection of an application that has a consumer too.
+    Producer,
 }
 
 /// The other end of a connection, as its opener names it.

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::client::admin::GroupOperation;
+use crate::client::application::ApplicationSpec;
 use crate::client::consumer::{Ask, CloseOptions, ConsumerSpec};
 use crate::client::producer::ProducerSpec;
 use crate::client::program::Order;
@@ -72,6 +73,8 @@ pub enum Command {
     Pause(ClientName),
     Resume(ClientName),
     AddConsumer(ConsumerSpec),
+    /// An application that consumes, processes and produces.
+    AddApplication(ApplicationSpec),
     /// A member of a share group.
     AddShareConsumer(ShareConsumerSpec),
     /// The client's close(): it says goodbye and ends.

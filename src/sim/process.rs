@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use super::trace::Key;
 use crate::client::admin::{AdminClient, AdminTimer};
+use crate::client::application::{Application, ApplicationTimer};
 use crate::client::consumer::{Consumer, ConsumerTimer};
 use crate::client::producer::{Producer, ProducerTimer};
 use crate::client::share_consumer::ShareConsumer;
@@ -28,6 +29,7 @@ pub enum Timer {
     Producer(ProducerTimer),
     Consumer(ConsumerTimer),
     Admin(AdminTimer),
+    Application(ApplicationTimer),
 }
 
 macro_rules! timers {
@@ -46,6 +48,7 @@ timers! {
     Producer: ProducerTimer;
     Consumer: ConsumerTimer;
     Admin: AdminTimer;
+    Application: ApplicationTimer;
 }
 
 /// What a node runs.
@@ -57,6 +60,7 @@ pub enum Machine {
     Consumer(Box<Consumer>),
     ShareConsumer(Box<ShareConsumer>),
     Admin(Box<AdminClient>),
+    Application(Box<Application>),
 }
 
 /// What is left of a process that has ended.
@@ -141,6 +145,7 @@ impl Machine {
             Machine::Consumer(consumer) => route!(Consumer, consumer),
             Machine::ShareConsumer(consumer) => route!(Consumer, consumer),
             Machine::Admin(admin) => route!(Admin, admin),
+            Machine::Application(application) => route!(Application, application),
         }
     }
 
@@ -149,9 +154,11 @@ impl Machine {
         match self {
             Machine::Broker(broker) => broker.is_listening(),
             Machine::Controller(_) => true,
-            Machine::Producer(_) | Machine::Consumer(_) | Machine::ShareConsumer(_) | Machine::Admin(_) => {
-                false
-            }
+            Machine::Producer(_)
+            | Machine::Consumer(_)
+            | Machine::ShareConsumer(_)
+            | Machine::Application(_)
+            | Machine::Admin(_) => false,
         }
     }
 
@@ -159,9 +166,11 @@ impl Machine {
         match self {
             Machine::Broker(broker) => Remains::Broker(Box::new(broker.into_disk())),
             Machine::Controller(controller) => Remains::Controller(Box::new(controller.into_disk())),
-            Machine::Producer(_) | Machine::Consumer(_) | Machine::ShareConsumer(_) | Machine::Admin(_) => {
-                Remains::Nothing
-            }
+            Machine::Producer(_)
+            | Machine::Consumer(_)
+            | Machine::ShareConsumer(_)
+            | Machine::Application(_)
+            | Machine::Admin(_) => Remains::Nothing,
         }
     }
 }

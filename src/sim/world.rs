@@ -12,6 +12,7 @@ use super::network::{ConnectionId, Flight, Network, Packet};
 use super::process::{Arrival, Machine, Process, ProcessState, Timer};
 use super::trace::{Key, Trace, TraceEntry};
 use crate::client::admin::AdminClient;
+use crate::client::application::Application;
 use crate::client::consumer::Consumer;
 use crate::client::producer::Producer;
 use crate::client::share_consumer::ShareConsumer;
@@ -313,6 +314,7 @@ impl World {
     pub fn producer(&self, name: &ClientName) -> Option<&Producer> {
         match self.process(self.node_of(name)?)?.machine()? {
             Machine::Producer(producer) => Some(producer),
+            Machine::Application(application) => Some(application.producer()),
             _ => None,
         }
     }
@@ -320,6 +322,14 @@ impl World {
     pub fn consumer(&self, name: &ClientName) -> Option<&Consumer> {
         match self.process(self.node_of(name)?)?.machine()? {
             Machine::Consumer(consumer) => Some(consumer),
+            Machine::Application(application) => Some(application.consumer()),
+            _ => None,
+        }
+    }
+
+    pub fn application(&self, name: &ClientName) -> Option<&Application> {
+        match self.process(self.node_of(name)?)?.machine()? {
+            Machine::Application(application) => Some(application),
             _ => None,
         }
     }

@@ -18,6 +18,7 @@ mod delivery;
 mod describe_quorum;
 mod determinism;
 mod durability;
+mod exactly_once;
 mod fetch_sessions;
 mod fetching;
 mod group_admin;

@@ -37,6 +37,7 @@ impl Consumer {
             Activity::Processing { .. }
             | Activity::Committing { .. }
             | Activity::Hanging { .. }
+            | Activity::Calling { .. }
             | Activity::CommittingAsync => {
                 self.close_requested = Some(options);
             }

@@ -32,6 +32,7 @@ impl Consumer {
             | Activity::Idle
             | Activity::Processing { .. }
             | Activity::Hanging { .. }
+            | Activity::Calling { .. }
             | Activity::CommittingAsync => false,
         };
         let application = application || self.commits.wait_for_coordinator();

@@ -9,6 +9,7 @@
 
 mod answers;
 mod ask;
+mod calling;
 mod choice;
 mod closing;
 mod commits;
@@ -109,6 +110,8 @@ enum Exception {
 
 #[derive(Clone, Debug)]
 pub struct Consumer {
+    /// It belongs to an application that has lines of other clients.
+    is_embedded: bool,
     spec: Rc<ConsumerSpec>,
     config: ConsumerConfig,
     /// For the jitter of back-offs.
@@ -144,12 +147,17 @@ impl Consumer {
     /// A consumer that waits for [`Input::Start`]. `bootstrap` is what bootstrap.servers names.
     ///
     /// Errors: a program without poll, no group, no topic, a config that Kafka or this model refuses.
-    pub fn new(
+    pub fn new(spec: ConsumerSpec, bootstrap: &[BrokerId], random: Random) -> Result<Consumer, SpecError> {
+        let config = spec.check()?;
+        Ok(Consumer::of(spec, config, bootstrap, random))
+    }
+
+    fn of(
         spec: ConsumerSpec,
+        config: ConsumerConfig,
         bootstrap: &[BrokerId],
         mut random: Random,
-    ) -> Result<Consumer, SpecError> {
-        let config = spec.check()?;
+    ) -> Consumer {
         let mut stream = |purpose: &str| Random::stream(random.next_u64(), purpose);
         let (requests, metadata) =
             begin(&spec.name, config.common, config.allow_auto_create_topics, bootstrap, &mut stream);
@@ -157,6 +165,7 @@ impl Consumer {
         subscription.choose(spec.choice.clone());
         let modern = config.is_modern.then(|| Member::new(new_member_id(&mut stream("member"))));
         let mut consumer = Consumer {
+            is_embedded: false,
             program: Program::new(&spec.program),
             spec: Rc::new(spec),
             config,
@@ -179,7 +188,7 @@ impl Consumer {
             armed: (None, None),
         };
         consumer.begin_choice();
-        Ok(consumer)
+        consumer
     }
 
     pub fn handle(&mut self, now: Time, input: Input<ConsumerTimer>, fx: &mut Effects<ConsumerTimer>) {
@@ -227,7 +236,7 @@ impl Consumer {
             return true;
         }
         match self.program.activity {
-            Activity::Stopped | Activity::Idle => false,
+            Activity::Stopped | Activity::Idle | Activity::Calling { .. } => false,
             Activity::Polling { until, .. } => match self.poll(now, until, fx) {
                 Some(records) => {
                     self.membership.heartbeat.poll_until =
@@ -297,7 +306,8 @@ impl Consumer {
     pub fn check_order(&self, order: &Order) -> Result<(), OrderError> {
         if let Order::Exchange(lines) = order {
             let spec = ConsumerSpec { program: lines.clone(), ..(*self.spec).clone() };
-            spec.check().map_err(|error| OrderError::Program(error.to_string()))?;
+            let checked = if self.is_embedded { spec.check_embedded() } else { spec.check() };
+            checked.map_err(|error| OrderError::Program(error.to_string()))?;
         }
         self.program.check(order)
     }
@@ -315,9 +325,15 @@ impl Consumer {
 
     fn start_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
         match self.program.line() {
+            Line::Acknowledge(saying) => unreachable!("{saying} is refused in a consumer's program"),
+            Line::Begin
+            | Line::SendResults
+            | Line::SendOffsets { .. }
+            | Line::CommitTransaction
+            | Line::Abort
+            | Line::Flush => self.program.activity = Activity::Calling { since: now },
             Line::Poll { timeout_ms } => self.start_poll(now, timeout_ms, fx),
             Line::Process { us_per_record } => self.program.start_processing(now, us_per_record),
-            Line::Acknowledge(saying) => unreachable!("{saying} is refused in a consumer's program"),
             Line::Commit => {
                 self.begin_sync_commit(now, self.config.default_api_timeout_ms, false, None);
                 self.program.activity = Activity::Committing { since: now };

@@ -49,6 +49,14 @@ pub enum SpecError {
 impl ConsumerSpec {
     /// Reads the configs and refuses what cannot run.
     pub fn check(&self) -> Result<ConsumerConfig, SpecError> {
+        if let Some(line) = self.program.iter().find(|line| line.is_of_applications_alone()) {
+            return Err(ProgramError::NotForConsumers(*line).into());
+        }
+        self.check_embedded()
+    }
+
+    /// The same for a consumer of an application, whose program may have a producer's calls.
+    pub fn check_embedded(&self) -> Result<ConsumerConfig, SpecError> {
         if self.choice.is_in_group() && !self.has_group() {
             return Err(SpecError::NoGroup);
         }

@@ -180,6 +180,13 @@ impl SubscriptionState {
     }
 
     /// Changes one partition, if it is owned, and its places in the indexes.
+    /// Positions are those that are committed again, as soon as they are looked up.
+    pub(super) fn forget_positions(&mut self) {
+        for tp in self.partitions() {
+            self.edit(&tp, |owned| owned.state = FetchState::Initializing);
+        }
+    }
+
     pub(super) fn edit<R>(&mut self, tp: &TopicPartition, change: impl FnOnce(&mut Owned) -> R) -> Option<R> {
         let owned = self.owned.get_mut(tp)?;
         let (before, asked_before) = (owned.listing(), owned.asked());

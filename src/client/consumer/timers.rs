@@ -33,7 +33,7 @@ impl Consumer {
     pub(super) fn application_due(&self, now: Time) -> Option<Time> {
         let mut due: Vec<Time> = self.metadata_due.into_iter().collect();
         match self.program.activity {
-            Activity::Stopped | Activity::Idle | Activity::CommittingAsync => {}
+            Activity::Stopped | Activity::Idle | Activity::CommittingAsync | Activity::Calling { .. } => {}
             Activity::Processing { until } => due.push(until),
             Activity::Hanging { until, .. } => due.extend(until),
             Activity::Polling { until, .. } => {

@@ -103,7 +103,10 @@ impl Consumer {
     /// What the application's thread waits for.
     pub fn waiting(&self) -> Waiting {
         match self.program.activity {
-            Activity::Stopped | Activity::Processing { .. } | Activity::CommittingAsync => Waiting::Nothing,
+            Activity::Stopped
+            | Activity::Processing { .. }
+            | Activity::Calling { .. }
+            | Activity::CommittingAsync => Waiting::Nothing,
             Activity::Hanging { since, .. } => Waiting::Hanging { since },
             Activity::Idle => Waiting::Choice,
             Activity::Closing { step: CloseStep::Leaving | CloseStep::Left, .. } => Waiting::LeaveAnswer,

@@ -28,6 +28,21 @@ pub enum Line {
     HandOff { us_per_record: i64, workers: i32 },
     /// commitSync() of what the workers have done, as far as nothing before it is open.
     CommitDone,
+    /// beginTransaction() of the application's producer.
+    Begin,
+    /// For each record send() of one result.
+    SendResults,
+    /// sendOffsetsToTransaction() of where to go on behind the last poll's records.
+    SendOffsets {
+        /// With what the consumer says of its membership, else with the group's name alone (A62).
+        with_metadata: bool,
+    },
+    /// commitTransaction()
+    CommitTransaction,
+    /// abortTransaction()
+    Abort,
+    /// flush() of the producer.
+    Flush,
     /// acknowledge() of records that the last poll returned; takes no time. Share consumers alone have it.
     Acknowledge(Saying),
 }
@@ -69,6 +84,13 @@ impl Line {
             ["commit", "async"] => Ok(Line::CommitAsync),
             ["commit", "record"] => Ok(Line::CommitRecord(Committed::Next)),
             ["commit", "record", "offset"] => Ok(Line::CommitRecord(Committed::Own)),
+            ["begin"] => Ok(Line::Begin),
+            ["send", "results"] => Ok(Line::SendResults),
+            ["send", "offsets"] => Ok(Line::SendOffsets { with_metadata: true }),
+            ["send", "offsets", "by", "group"] => Ok(Line::SendOffsets { with_metadata: false }),
+            ["commit", "transaction"] => Ok(Line::CommitTransaction),
+            ["abort"] => Ok(Line::Abort),
+            ["flush"] => Ok(Line::Flush),
             ["commit", "done"] => Ok(Line::CommitDone),
             ["hand", "off", time] => {
                 Ok(Line::HandOff { us_per_record: duration_us(line, time)?, workers: DEFAULT_WORKERS })
@@ -90,6 +112,11 @@ impl Line {
             Line::Process { .. } => "process",
             Line::Commit | Line::CommitAsync | Line::CommitRecord(_) | Line::CommitDone => "commit",
             Line::HandOff { .. } => "hand",
+            Line::Begin => "begin",
+            Line::SendResults | Line::SendOffsets { .. } => "send",
+            Line::CommitTransaction => "commit",
+            Line::Abort => "abort",
+            Line::Flush => "flush",
             Line::Acknowledge(saying) => saying.word(),
         }
     }
@@ -97,11 +124,22 @@ impl Line {
     /// Whether share consumers have no such line.
     pub fn is_of_consumers_alone(&self) -> bool {
         matches!(self, Line::CommitRecord(_) | Line::CommitDone | Line::HandOff { .. })
+            || self.is_of_applications_alone()
     }
 
     /// Whether it is done with one record of the last poll at a time.
     pub fn is_per_record(&self) -> bool {
-        matches!(self, Line::Process { .. } | Line::CommitRecord(_))
+        matches!(self, Line::Process { .. } | Line::CommitRecord(_) | Line::SendResults)
+    }
+
+    /// Whether it is a call of a producer's.
+    pub fn is_of_applications_alone(&self) -> bool {
+        self.is_of_transactions() || matches!(self, Line::SendResults | Line::Flush)
+    }
+
+    /// Whether only a transactional producer can be called so.
+    pub fn is_of_transactions(&self) -> bool {
+        matches!(self, Line::Begin | Line::SendOffsets { .. } | Line::CommitTransaction | Line::Abort)
     }
 }
 
@@ -119,6 +157,13 @@ impl fmt::Display for Line {
                 write!(f, "hand off {} to {workers} workers", time(us_per_record))
             }
             Line::CommitDone => f.write_str("commit done"),
+            Line::Begin => f.write_str("begin"),
+            Line::SendResults => f.write_str("send results"),
+            Line::SendOffsets { with_metadata: true } => f.write_str("send offsets"),
+            Line::SendOffsets { with_metadata: false } => f.write_str("send offsets by group"),
+            Line::CommitTransaction => f.write_str("commit transaction"),
+            Line::Abort => f.write_str("abort"),
+            Line::Flush => f.write_str("flush"),
             Line::Acknowledge(saying) => saying.fmt(f),
         }
     }
@@ -162,6 +207,9 @@ mod tests {
         let hand_off = |workers| Line::HandOff { us_per_record: 20_000, workers };
         check("hand off  20ms", hand_off(4), "hand off 20ms to 4 workers");
         check("hand off 20ms to 1 workers", hand_off(1), "hand off 20ms to 1 workers");
+        check("send results", Line::SendResults, "send results");
+        check("send offsets by group", Line::SendOffsets { with_metadata: false }, "send offsets by group");
+        check("commit transaction", Line::CommitTransaction, "commit transaction");
         check("commit done", Line::CommitDone, "commit done");
         check("commit record offset", Line::CommitRecord(Committed::Own), "commit record offset");
         let saying = Saying { kind: AcknowledgeType::Release, of: Choice::Percent(5) };

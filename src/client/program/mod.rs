@@ -25,7 +25,8 @@ use crate::kafka::types::{ClientName, Offset, TopicPartition};
 
 /// The forms that lines have.
 pub const KNOWN_LINES: &str = "poll, poll 250ms, process 20ms, commit, commit async, commit record, commit record offset, \
-                               hand off 20ms to 4 workers, commit done; a share consumer also has accept, release 10%, reject offset 3, renew";
+                               hand off 20ms to 4 workers, commit done; an application with a producer also has begin, send \
+                               results, send offsets, send offsets by group, commit transaction, abort, flush; a share consumer also has accept, release 10%, reject offset 3, renew";
 
 /// A program that cannot be run; lines count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +41,8 @@ pub enum ProgramError {
     NoPoll,
     #[error("{0}: only a share consumer acknowledges records one by one")]
     NotShared(Line),
+    #[error("{0}: only an application that has a producer too can do that")]
+    NotForConsumers(Line),
     #[error("{0}: a share consumer has no such line")]
     NotForShares(Line),
     #[error("line {line}: a pool has between 1 and 1000 workers")]
@@ -80,6 +83,8 @@ pub enum Activity {
     /// Stuck before its line, or behind it, as in a call that does not return; until somebody wakes it, or until then. What
     /// other threads of the process do goes on.
     Hanging { since: Time, until: Option<Time>, after: bool },
+    /// Inside a call of the application's other client.
+    Calling { since: Time },
     /// Inside close(), which gives up at `until`.
     Closing { until: Time, step: CloseStep },
 }
@@ -193,6 +198,13 @@ impl Program {
 
     pub(in crate::client) fn take_batch(&mut self, batch: Vec<Returned>) {
         self.batch = batch.into();
+    }
+
+    /// The thread is at its first line, with no records.
+    pub(in crate::client) fn begin_again(&mut self) {
+        self.take_batch(Vec::new());
+        self.processed = 0;
+        self.line = self.lines.iter().position(|line| !line.is_per_record()).unwrap_or_default() as i32;
     }
 
     /// Goes on to the next line, or with the next record in a loop over them.

@@ -88,6 +88,7 @@ impl ShareConsumer {
             | Activity::Polling { until, .. }
             | Activity::Closing { until, .. } => Some(until),
             Activity::Hanging { until, .. } => until,
+            Activity::Calling { .. } => None,
             Activity::Stopped | Activity::Idle | Activity::Committing { .. } | Activity::CommittingAsync => {
                 None
             }

@@ -175,7 +175,9 @@ impl ShareConsumer {
     fn run_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) -> bool {
         match self.program.activity {
             // It is always subscribed, and commitAsync() takes no time.
-            Activity::Stopped | Activity::Idle | Activity::CommittingAsync => false,
+            Activity::Stopped | Activity::Idle | Activity::CommittingAsync | Activity::Calling { .. } => {
+                false
+            }
             Activity::Polling { until, .. } => match self.poll(now, until, fx) {
                 Some(records) => {
                     self.poll_until = now.plus_ms(self.config.max_poll_interval_ms.into());
@@ -264,9 +266,6 @@ impl ShareConsumer {
                 self.acknowledge(saying);
                 self.finish_line(now, fx);
             }
-            line @ (Line::CommitRecord(_) | Line::CommitDone | Line::HandOff { .. }) => {
-                unreachable!("{line} is refused in a share consumer's program")
-            }
             Line::CommitAsync => {
                 self.take_heard();
                 self.accept_if_implicit();
@@ -281,6 +280,7 @@ impl ShareConsumer {
                 self.begin_errands(now, Errand::Sync, said, fx);
                 self.program.activity = Activity::Committing { since: now };
             }
+            line => unreachable!("{line} is refused in a share consumer's program"),
         }
     }
 

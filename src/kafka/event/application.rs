@@ -19,6 +19,8 @@ pub enum ApplicationEvent {
         /// The record in hand.
         record: Option<(TopicPartition, Offset)>,
     },
+    /// A call of its producer threw, and what it does about that.
+    CallThrew { client: ClientName, call: Rc<str>, exception: Rc<str>, then: Rc<str> },
     /// A thread that hung goes on.
     Woken { client: ClientName },
     /// From its first line on, the thread will run another program.

@@ -56,6 +56,11 @@ pub const FORMS: &[Form] = &[
         "starts one that behaves as librdkafka does; profile librdkafka says so too",
     ),
     form(
+        "add application pricing to billing topics orders output prices program \"poll; begin; process 5ms; send \
+         results; send offsets; commit transaction\" transactional.id=pricing-1",
+        "starts one that consumes, processes and produces, with two clients in one process",
+    ),
+    form(
         "add share consumer s-1 to payments topics orders program \"poll; process 20ms\"",
         "starts a member of a share group, whose members read the same partitions record by record",
     ),

@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** [`parse`] of [`print`] is the command itself.
 
+mod application;
 mod complete;
 mod consumers;
 mod datetime;

@@ -1,6 +1,7 @@
 //! Reading a command.
 
 use super::CommandError;
+use super::application;
 use super::complete::{ConsumerDraft, ProducerDraft, Written};
 use super::consumers;
 use super::forms::verbs;
@@ -55,11 +56,15 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
             Command::Heal { a, b }.into()
         }
         "slow" => slow(&mut words)?.into(),
-        "add" => match one_of(&mut words, &["broker", "producer", "consumer", "share", "partitions"])? {
+        "add" => match one_of(
+            &mut words,
+            &["broker", "producer", "consumer", "share", "application", "partitions"],
+        )? {
             "broker" => add_broker(&mut words)?.into(),
             "partitions" => add_partitions(&mut words)?.into(),
             "producer" => Written::producer(producer(&mut words)?),
             "share" => share::add(&mut words)?,
+            "application" => application::add(&mut words)?.into(),
             _ => Written::consumer(consumer(&mut words)?),
         },
         "pause" | "resume" | "close" | "subscribe" | "unsubscribe" | "assign" | "seek" | "commit" => {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::application;
 use super::consumers;
 use super::groups;
 use super::program;
@@ -44,6 +45,7 @@ pub fn print(command: &Command) -> String {
         Command::Pause(name) => format!("pause {}", client(name)),
         Command::Resume(name) => format!("resume {}", client(name)),
         Command::AddConsumer(spec) => add_consumer(spec),
+        Command::AddApplication(spec) => application::print(spec),
         Command::AddShareConsumer(spec) => share::print(spec),
         Command::Close(name) => format!("close {}", client(name)),
         Command::CloseWith { client, options } => consumers::print_close(client, options),

@@ -207,7 +207,7 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
         "set clock of broker 1 ahead by 5us",
         "column 32: expected whole milliseconds, which is what a clock shows",
     );
-    check_refused("add", "column 4: expected broker, producer, consumer, share, partitions");
+    check_refused("add", "column 4: expected broker, producer, consumer, share, application, partitions");
     check_refused(
         "elect preferred leader orders",
         "column 24: expected a partition such as orders-0, not \"orders\"",
@@ -215,7 +215,7 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
     check_refused("reassign orders-0 to 3,x", "column 22: expected brokers such as 3,1,2, not \"3,x\"");
     check_refused(
         "add consumr x to billing",
-        "column 5: expected one of broker, producer, consumer, share, partitions, not \"consumr\" (did you mean consumer?)",
+        "column 5: expected one of broker, producer, consumer, share, application, partitions, not \"consumr\" (did you mean consumer?)",
     );
     check_refused("add consumer x billing", "column 16: expected to");
     check_refused(

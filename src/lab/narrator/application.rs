@@ -33,6 +33,11 @@ pub(super) fn tell(time: Time, event: &ApplicationEvent) -> Option<Sentence> {
                 Halt::Hang => &["R-CONS-24", "R-CONS-25"],
             })
         }
+        ApplicationEvent::CallThrew { client, call, exception, then } => {
+            about(time, Tone::Bad, client, format!("{client}: {call} threw {exception}: it {then}"))
+                .detail("After an error that can be aborted it begins again with what is committed; after any other it closes its clients.")
+                .rules(&["R-TXN-31"])
+        }
         ApplicationEvent::Woken { client } => {
             about(time, Tone::Info, client, format!("{client}: its program goes on"))
         }

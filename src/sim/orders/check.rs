@@ -48,6 +48,10 @@ impl World {
                 self.check_new_client(&spec.name)?;
                 spec.check().map(|_| ()).map_err(|error| refuse_with(ErrorCode::InvalidConfig, error))
             }
+            Command::AddApplication(spec) => {
+                self.check_new_client(&spec.name)?;
+                spec.check().map_err(|error| refuse_with(ErrorCode::InvalidConfig, error))
+            }
             Command::AddShareConsumer(spec) => {
                 self.check_new_client(&spec.name)?;
                 spec.check().map(|_| ()).map_err(|error| refuse_with(ErrorCode::InvalidConfig, error))
@@ -161,18 +165,23 @@ impl World {
     fn check_producer(&self, name: &ClientName) -> Result<(), Refusal> {
         self.check_running(&Target::Client(name.clone()))?;
         match self.producer(name) {
-            Some(_) => Ok(()),
-            None => Err(refuse(format!("{name} is not a producer"))),
+            Some(_) if self.application(name).is_none() => Ok(()),
+            _ => Err(refuse(format!("{name} is not a producer"))),
         }
     }
 
     fn check_consumer(&self, name: &ClientName) -> Result<&Consumer, Refusal> {
         self.check_running(&Target::Client(name.clone()))?;
-        self.consumer(name).ok_or_else(|| refuse(format!("{name} is not a consumer")))
+        let consumer = self.consumer(name).filter(|_| self.application(name).is_none());
+        consumer.ok_or_else(|| refuse(format!("{name} is not a consumer")))
     }
 
     fn check_program(&self, name: &ClientName, order: &Order) -> Result<(), Refusal> {
         self.check_running(&Target::Client(name.clone()))?;
+        if let Some(application) = self.application(name) {
+            let checked = application.check_order(order);
+            return checked.map_err(|error| refuse(format!("{name} {error}")));
+        }
         let checked = match (self.consumer(name), self.share_consumer(name)) {
             (Some(consumer), _) => consumer.check_order(order),
             (None, Some(consumer)) => consumer.check_order(order),

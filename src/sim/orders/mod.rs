@@ -11,6 +11,7 @@ use super::command::{Command, Refusal, Target};
 use super::process::{Machine, ProcessState};
 use super::world::{ADMIN, Entry, World};
 use crate::client::admin::Operation;
+use crate::client::application::Application;
 use crate::client::consumer::{CloseOptions, Consumer};
 use crate::client::producer::Producer;
 use crate::client::share_consumer::ShareConsumer;
@@ -90,6 +91,11 @@ impl World {
                 let consumer = Consumer::new(spec, &self.bootstrap(), random).expect("checked");
                 self.start_client(name, Machine::Consumer(Box::new(consumer)));
             }
+            Command::AddApplication(spec) => {
+                let (name, random) = (spec.name.clone(), self.client_stream());
+                let application = Application::new(spec, &self.bootstrap(), random).expect("checked");
+                self.start_client(name, Machine::Application(Box::new(application)));
+            }
             Command::AddShareConsumer(spec) => {
                 let (name, random) = (spec.name.clone(), self.client_stream());
                 let consumer = ShareConsumer::new(spec, &self.bootstrap(), random).expect("checked");
@@ -111,6 +117,7 @@ impl World {
                     part(fx, |fx| consumer.close(now, CloseOptions::default(), fx));
                 }
                 Machine::ShareConsumer(consumer) => part(fx, |fx| consumer.close(now, fx)),
+                Machine::Application(application) => part(fx, |fx| application.close(now, fx)),
                 _ => {}
             }),
             Command::CloseWith { client, options } => self.tell_client(&client, |machine, now, fx| {
@@ -127,6 +134,7 @@ impl World {
                 self.tell_client(&client, |machine, now, fx| match machine {
                     Machine::Consumer(consumer) => part(fx, |fx| consumer.order(now, order, fx)),
                     Machine::ShareConsumer(consumer) => part(fx, |fx| consumer.order(now, order, fx)),
+                    Machine::Application(application) => part(fx, |fx| application.order(now, order, fx)),
                     _ => {}
                 })
             }

@@ -101,6 +101,7 @@ pub fn consumers(world: &World) -> impl Iterator<Item = &Consumer> {
     let machines = world.processes().filter_map(|(_, process)| process.machine());
     machines.filter_map(|machine| match machine {
         Machine::Consumer(consumer) => Some(&**consumer),
+        Machine::Application(application) => Some(application.consumer()),
         _ => None,
     })
 }

@@ -269,6 +269,17 @@ pub fn code(line: Line) -> String {
             format!("for each: {workers} workers, {} ms", us_per_record / 1000)
         }
         Line::CommitDone => "commitSync(done)".to_owned(),
+        Line::Begin => "beginTransaction()".to_owned(),
+        Line::SendResults => "for each: send(result)".to_owned(),
+        Line::SendOffsets { with_metadata: true } => {
+            "sendOffsetsToTransaction(offsets, groupMetadata())".to_owned()
+        }
+        Line::SendOffsets { with_metadata: false } => {
+            "sendOffsetsToTransaction(offsets, group.id)".to_owned()
+        }
+        Line::CommitTransaction => "commitTransaction()".to_owned(),
+        Line::Abort => "abortTransaction()".to_owned(),
+        Line::Flush => "flush()".to_owned(),
         Line::Acknowledge(saying) => format!("for each: {saying}"),
     }
 }

@@ -70,6 +70,9 @@ impl<'a> Sources<'a> {
             (_, _, Some(Machine::Consumer(client))) => {
                 self.consumers.push(ClientSource { node, health, client })
             }
+            (_, _, Some(Machine::Application(application))) => {
+                self.consumers.push(ClientSource { node, health, client: application.consumer() })
+            }
             (_, _, Some(Machine::ShareConsumer(client))) => {
                 self.share_consumers.push(ClientSource { node, health, client })
             }

@@ -59,6 +59,10 @@ fn line() -> BoxedStrategy<Line> {
         Just(Line::Commit),
         Just(Line::CommitAsync),
         Just(Line::CommitDone),
+        Just(Line::Begin),
+        Just(Line::SendResults),
+        any::<bool>().prop_map(|with_metadata| Line::SendOffsets { with_metadata }),
+        Just(Line::CommitTransaction),
         (0..4_000_000i64, 1..=1000)
             .prop_map(|(us_per_record, workers)| Line::HandOff { us_per_record, workers }),
         Just(Line::CommitRecord(Committed::Next)),

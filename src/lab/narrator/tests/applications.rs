@@ -19,6 +19,15 @@ fn a_thread_that_was_stopped_is_told_with_its_line_and_its_record() {
             (3, halted(Halt::Freeze, false, None)),
             (4, halted(Halt::Hang, false, None)),
             (5, Event::Application(ApplicationEvent::Woken { client: client() })),
+            (
+                5,
+                Event::Application(ApplicationEvent::CallThrew {
+                    client: client(),
+                    call: "send offsets".into(),
+                    exception: "CommitFailedException".into(),
+                    then: "aborts".into(),
+                }),
+            ),
             (6, Event::Application(ApplicationEvent::ProgramChanged { client: client(), program })),
             (7, Event::Application(ApplicationEvent::PaceSet { client: client(), us_per_record: 2_500_000 })),
         ],
@@ -33,6 +42,8 @@ fn a_thread_that_was_stopped_is_told_with_its_line_and_its_record() {
                 Warn: The thread that sends heartbeats goes on: only max.poll.interval.ms notices.
             00:00.005  consumer-a: its program goes on
                 Info
+            00:00.005  consumer-a: send offsets threw CommitFailedException: it aborts (R-TXN-31)
+                Bad: After an error that can be aborted it begins again with what is committed; after any other it closes its clients.
             00:00.006  consumer-a is given another program: poll; commit; process 20ms
                 Info: It begins with it when it comes to its first line.
             00:00.007  consumer-a takes 2.5 s for each record from now on

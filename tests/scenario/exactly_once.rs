@@ -1,0 +1,199 @@
+//! Consume, process, produce: what reaches the output when the application is killed at every line, and in what ways
+//! transactions do not help.
+
+use glassbroker::kafka::event::{ApplicationEvent, Event};
+use glassbroker::kafka::types::ClientName;
+
+use crate::dsl::Cluster;
+use crate::programs::{is_halted, read, ten_records};
+
+const EXACTLY_ONCE: &str = "poll; begin; process 10ms; send results; send offsets; commit transaction";
+const CONFIGS: &str =
+    "transactional.id=tx-1 auto.offset.reset=earliest session.timeout.ms=6000 max.poll.records=4";
+
+/// Ten records in t-0, an empty topic `out`, and an application.
+fn started(program: &str, configs: &str) -> Cluster {
+    let mut c = ten_records().topic("out", 1, 3, &[]);
+    c.give(read(&format!("add application first to g topics t output out program \"{program}\" {configs}")));
+    c
+}
+
+/// How often each of the ten results is returned to a reader of `out` with this isolation.
+fn results(c: &mut Cluster, isolation: &str) -> Vec<usize> {
+    let name = format!("reader-{isolation}");
+    c.give(read(&format!(
+        "add consumer {name} without group partitions out-0 program \"poll; process 0ms\" \
+         auto.offset.reset=earliest isolation.level={isolation}"
+    )));
+    c.run_ms(5_000);
+    let leader = c.registration("out-0").split(' ').next().and_then(|id| id.parse().ok());
+    let stored = c.records(leader.expect("a leader"), "out-0");
+    // As in `7 t-0@3={"result of":"t-0@3"}`.
+    let result_at = |offset: i64| -> usize {
+        let is_it = |record: &&str| record.starts_with(&format!("{offset} t-0@"));
+        let record = stored.split(", ").find(is_it).expect("it was read");
+        record.split(['@', '=']).nth(1).expect("what it is of").parse().expect("an offset")
+    };
+    let mut counts = vec![0; 10];
+    for event in c.events() {
+        if let Event::Processed { client, offset, .. } = event
+            && *client == ClientName::new(&name)
+        {
+            counts[result_at(offset.0)] += 1;
+        }
+    }
+    counts
+}
+
+/// How often each input was processed, which is how often a call to something outside of Kafka was made.
+fn processed(c: &Cluster) -> Vec<usize> {
+    let mut counts = vec![0; 10];
+    for event in c.events() {
+        if let Event::Processed { tp, offset, .. } = event
+            && tp.topic.as_str() == "t"
+        {
+            counts[offset.0 as usize] += 1;
+        }
+    }
+    counts
+}
+
+/// Who takes over, with the same `transactional.id`, and gets it all done.
+fn taken_over(c: &mut Cluster, program: &str, configs: &str) {
+    c.give(read(&format!("add application second to g topics t output out program \"{program}\" {configs}")));
+    c.run_ms(20_000);
+}
+
+const READERS: [&str; 2] = ["read_committed", "read_uncommitted"];
+
+#[test]
+fn without_a_fault_each_result_is_there_once() {
+    let mut c = started(EXACTLY_ONCE, CONFIGS);
+    c.run_ms(15_000);
+    assert_eq!(processed(&c), [1; 10]);
+    assert_eq!(READERS.map(|isolation| results(&mut c, isolation)), [vec![1; 10], vec![1; 10]]);
+}
+
+#[test]
+fn read_in_a_transaction_nothing_is_lost_or_repeated_wherever_the_program_is_killed() {
+    let mut others_saw_more = false;
+    for line in 1..=6 {
+        for passage in 1..=2 {
+            for side in ["at", "after"] {
+                let place = format!("{side} line {line} passage {passage}");
+                let mut c = started(EXACTLY_ONCE, CONFIGS);
+                c.give(read(&format!("crash first {place}")));
+                c.until_event("it is killed there", 30_000, is_halted);
+                taken_over(&mut c, EXACTLY_ONCE, CONFIGS);
+                assert_eq!(results(&mut c, READERS[0]), [1; 10], "{place} (R-TXN-34)\n{}", c.report());
+                others_saw_more |= results(&mut c, READERS[1]).contains(&2);
+            }
+        }
+    }
+    assert!(others_saw_more, "R-CONS-29: without read_committed aborted results are read too");
+}
+
+#[test]
+fn nothing_is_lost_or_repeated_wherever_the_program_is_when_its_transactions_coordinator_fails() {
+    for line in 1..=6 {
+        let mut c = started(EXACTLY_ONCE, CONFIGS);
+        c.give(read(&format!("hang first at line {line}")));
+        c.until_event("it is there", 30_000, is_halted);
+        // R-TXN-1: tx-1 belongs to partition 20.
+        let registration = c.registration("__transaction_state-20");
+        let coordinator = registration.split(' ').next().and_then(|id| id.parse().ok()).expect("a leader");
+        c.kill(coordinator);
+        c.give(read("wake first"));
+        c.run_ms(40_000);
+        c.start(coordinator);
+        c.run_ms(20_000);
+        let found = results(&mut c, READERS[0]);
+        assert_eq!(found, [1; 10], "line {line} (R-TXN-28)\n{}", c.report());
+    }
+}
+
+/// The first application stands still before it sends offsets, and is out of the group when it moves again; the second one
+/// has a `transactional.id` of its own. What the first one's call throws, and what readers find.
+fn zombie(program: &str) -> (Option<String>, Vec<usize>) {
+    let mut c = started(program, CONFIGS);
+    c.give(read("freeze first at line 5"));
+    c.until_event("it stands still", 30_000, is_halted);
+    taken_over(&mut c, program, &CONFIGS.replace("tx-1", "tx-2"));
+    c.give(read("thaw first"));
+    c.run_ms(60_000);
+    let thrown = c.events().find_map(|event| match event {
+        Event::Application(ApplicationEvent::CallThrew { exception, then, .. }) => {
+            Some(format!("{exception}: {then}"))
+        }
+        _ => None,
+    });
+    (thrown, results(&mut c, READERS[0]))
+}
+
+#[test]
+fn a62_a_zombie_that_says_who_it_is_in_the_group_cannot_commit_and_one_that_does_not_repeats() {
+    let (thrown, found) = zombie(EXACTLY_ONCE);
+    assert_eq!((thrown.as_deref(), found), (Some("CommitFailedException: aborts"), vec![1; 10]), "R-TXN-32");
+    let (thrown, found) = zombie(&EXACTLY_ONCE.replace("send offsets", "send offsets by group"));
+    assert_eq!(thrown, None, "R-TXN-35: generation -1 and no member id are not checked");
+    // What it committed sets the group back, so that what follows is done again too.
+    assert_eq!(found, [2; 10], "the results are there twice");
+}
+
+#[test]
+fn a60_a_second_process_with_the_same_transactional_id_ends_the_first() {
+    let mut c = started(EXACTLY_ONCE, CONFIGS);
+    c.give(read("freeze first at line 6"));
+    c.until_event("it stands still", 30_000, is_halted);
+    taken_over(&mut c, EXACTLY_ONCE, CONFIGS);
+    c.give(read("thaw first"));
+    c.until_event("it is fenced", 30_000, |event| {
+        matches!(event, Event::Application(ApplicationEvent::CallThrew { then, .. }) if &**then == "ends")
+    });
+    c.run_ms(10_000);
+    assert!(c.world.application(&"first".into()).is_none(), "R-TXN-31: nothing is left but to end");
+    assert_eq!(results(&mut c, READERS[0]), [1; 10]);
+}
+
+#[test]
+fn a63_a_call_outside_of_kafka_is_made_twice_though_the_result_is_there_once() {
+    let mut c = started(EXACTLY_ONCE, CONFIGS);
+    c.give(read("crash first at commit"));
+    c.until_event("it is killed there", 30_000, is_halted);
+    taken_over(&mut c, EXACTLY_ONCE, CONFIGS);
+    assert_eq!(processed(&c), [2, 2, 2, 2, 1, 1, 1, 1, 1, 1], "R-TXN-34: `process` calls, say, a database");
+    assert_eq!(results(&mut c, READERS[0]), [1; 10]);
+}
+
+#[test]
+fn without_transactions_results_repeat_and_are_never_lost_wherever_the_program_is_killed() {
+    let program = "poll; process 10ms; send results; flush; commit";
+    let configs = "auto.offset.reset=earliest session.timeout.ms=6000 max.poll.records=4";
+    let mut repeats = false;
+    for line in 1..=5 {
+        for side in ["at", "after"] {
+            let place = format!("{side} line {line} passage 2");
+            let mut c = started(program, configs);
+            c.give(read(&format!("crash first {place}")));
+            c.until_event("it is killed there", 30_000, is_halted);
+            taken_over(&mut c, program, configs);
+            let found = results(&mut c, READERS[0]);
+            assert!(found.iter().all(|count| (1..=2).contains(count)), "{place}: {found:?}\n{}", c.report());
+            repeats |= found.contains(&2);
+        }
+    }
+    assert!(repeats, "R-CONS-18");
+}
+
+#[test]
+fn what_an_application_cannot_run_is_refused_with_the_reason() {
+    let mut c = ten_records();
+    let mut refused = |text: &str, reason: &str| {
+        assert_eq!(c.try_give(read(text)).unwrap_err().reason, reason, "{text}");
+    };
+    let of = |program: &str| format!("add application a to g topics t output out program \"{program}\"");
+    refused(&of("poll; begin"), "begin: only with transactional.id");
+    refused(&of("poll; accept"), "accept: only a share consumer acknowledges records one by one");
+    let plain = "add consumer c to g topics t program \"poll; flush\"";
+    refused(plain, "flush: only an application that has a producer too can do that");
+}
