@@ -14,11 +14,12 @@
 //! rack = "a"
 //! ```
 //!
-//! and likewise `[[topic]]`, `[[producer]]`, `[[consumer]]`, `[[share-consumer]]`, `[[at]]`, whose `do` is a command, and
+//! and likewise `[[topic]]`, `[[producer]]`, `[[consumer]]`, `[[share-consumer]]`, `[[application]]`, `[[at]]`, whose `do` is a command, and
 //! `[[expect]]`, whose `that` says what records have come to at its `time`: `lost = 0`, `processed twice by billing = 3`.
 //!
 //! **Invariant:** a text is read whole or refused with a place and a reason; nothing in it is passed over.
 
+mod application;
 mod parts;
 mod reader;
 mod settings;
@@ -37,6 +38,7 @@ pub use settings::{Scope, Setting, classroom_settings};
 
 use super::command::{Clients, parse};
 use super::ledger::Expectation;
+use crate::client::application::ApplicationSpec;
 use crate::client::consumer::ConsumerSpec;
 use crate::client::producer::workload::ProducerSpec;
 use crate::client::share_consumer::ShareConsumerSpec;
@@ -86,6 +88,7 @@ pub struct Scenario {
     pub producers: Vec<(Time, ProducerSpec)>,
     pub consumers: Vec<(Time, ConsumerSpec)>,
     pub share_consumers: Vec<(Time, ShareConsumerSpec)>,
+    pub applications: Vec<(Time, ApplicationSpec)>,
     /// Timed commands in the order of their times.
     pub at: Vec<(Time, Command)>,
     /// What records are to have come to by then, in the order of the times.
@@ -117,13 +120,15 @@ impl Scenario {
         }
     }
 
-    /// The commands that add the clients, producers first and share consumers last, each with the earliest moment of its start.
+    /// The commands that add the clients, producers first and applications last, each with the earliest moment of its start.
     pub fn clients(&self) -> Vec<(Time, Command)> {
         let producers = self.producers.iter().map(|(at, spec)| (*at, Command::AddProducer(spec.clone())));
         let consumers = self.consumers.iter().map(|(at, spec)| (*at, Command::AddConsumer(spec.clone())));
         let shared = self.share_consumers.iter();
         let shared = shared.map(|(at, spec)| (*at, Command::AddShareConsumer(spec.clone())));
-        producers.chain(consumers).chain(shared).collect()
+        let applications = self.applications.iter();
+        let applications = applications.map(|(at, spec)| (*at, Command::AddApplication(spec.clone())));
+        producers.chain(consumers).chain(shared).chain(applications).collect()
     }
 }
 
@@ -155,6 +160,7 @@ fn read(root: Section) -> Read<Scenario> {
         "producer",
         "consumer",
         "share-consumer",
+        "application",
         "at",
         "expect",
     ])?;
@@ -165,9 +171,11 @@ fn read(root: Section) -> Read<Scenario> {
     let producers = parts::producers(root)?;
     let consumers = parts::consumers(root)?;
     let share_consumers = share::share_consumers(root)?;
+    let applications = application::applications(root)?;
     let names = producers.iter().map(|(_, spec)| &spec.name);
     let names = names.chain(consumers.iter().map(|(_, spec)| &spec.name));
-    parts::check_names(root, names.chain(share_consumers.iter().map(|(_, spec)| &spec.name)))?;
+    let names = names.chain(share_consumers.iter().map(|(_, spec)| &spec.name));
+    parts::check_names(root, names.chain(applications.iter().map(|(_, spec)| &spec.name)))?;
     let mut clients = Clients::default();
     topics.iter().for_each(|topic| clients.note(&topic.create()));
     clients.producers.extend(producers.iter().map(|(_, spec)| spec.clone()));
@@ -187,6 +195,7 @@ fn read(root: Section) -> Read<Scenario> {
         producers,
         consumers,
         share_consumers,
+        applications,
         at,
         expected: expected(root)?,
     })

@@ -383,11 +383,12 @@ pub(super) fn check_names<'a>(root: Section, names: impl Iterator<Item = &'a Cli
     Ok(())
 }
 
-/// The sections of all clients, producers first and share consumers last.
+/// The sections of all clients, producers first and applications last.
 fn clients(root: Section) -> Read<Vec<Section>> {
     let producers = root.sections("producer", "[[producer]]")?;
     let consumers = root.sections("consumer", "[[consumer]]")?;
-    Ok([producers, consumers, root.sections("share-consumer", "[[share-consumer]]")?].concat())
+    let shared = root.sections("share-consumer", "[[share-consumer]]")?;
+    Ok([producers, consumers, shared, root.sections("application", "[[application]]")?].concat())
 }
 
 /// Clients use topics that there are, or that a timed command creates.
@@ -398,7 +399,7 @@ pub(super) fn check_topics(root: Section, topics: &[Topic]) -> Read<()> {
             (None, Some(topics)) => topics.texts()?,
             (None, None) => Vec::new(),
         };
-        for field in fields {
+        for field in fields.into_iter().chain(section.field("output")) {
             let name = field.text()?;
             if topics.iter().all(|topic| topic.as_str() != name) {
                 let near = suggestion(name, topics.iter().map(Topic::as_str));

@@ -170,7 +170,7 @@ fn an_unknown_key_is_refused_with_the_one_that_may_be_meant() {
     check(
         1,
         "format = 1\nsede = 3",
-        "line 2, column 1: the file has no \"sede\" (did you mean seed?); it has format, seed, start, network, broker-defaults, features, controllers, controller, broker, topic, producer, consumer, share-consumer, at, expect",
+        "line 2, column 1: the file has no \"sede\" (did you mean seed?); it has format, seed, start, network, broker-defaults, features, controllers, controller, broker, topic, producer, consumer, share-consumer, application, at, expect",
     );
     check(
         1,
@@ -507,4 +507,27 @@ fn a_profile_says_which_library_a_client_is_and_how_it_is_used() {
     let known =
         "expected one of java, java-hand-off, librdkafka, not \"librdkafa\" (did you mean librdkafka?)";
     assert_eq!(error.reason, known);
+}
+
+#[test]
+fn an_application_reads_topics_and_writes_one() {
+    let with = |program: &str, config: &str| {
+        let text = format!(
+            "{RIGHT}[[application]]\nname = \"a\"\ngroup = \"g\"\ntopics = [\"orders\"]\noutput = \"orders\"\n\
+             program = [\"poll\", {program}]\nconfig = {{ {config} }}\n"
+        );
+        let read = Scenario::parse(&text);
+        read.map(|scenario| print(&scenario.clients().last().expect("a client").1))
+            .map_err(|error| error.reason)
+    };
+    let transactional = "\"transactional.id\" = \"tx-1\"";
+    assert_eq!(
+        with("\"begin\", \"send results\", \"send offsets\", \"commit transaction\"", transactional),
+        Ok("add application a to g topics orders output orders program \"poll; begin; send results; send offsets; \
+            commit transaction\" transactional.id=tx-1"
+            .to_owned())
+    );
+    let refused = |program: &str, config: &str| with(program, config).unwrap_err();
+    assert_eq!(refused("\"begin\"", ""), "begin: only with transactional.id");
+    assert!(refused("\"flush\"", "\"no.such\" = 1").contains("Unknown configuration"));
 }
