@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::client::admin::GroupOperation;
 use crate::client::application::ApplicationSpec;
 use crate::client::consumer::{Ask, CloseOptions, ConsumerSpec};
-use crate::client::producer::ProducerSpec;
+use crate::client::producer::{ProducerSpec, Wish};
 use crate::client::program::Order;
 use crate::client::share_consumer::ShareConsumerSpec;
 use crate::kafka::controller::configs::Resource;
@@ -72,6 +72,11 @@ pub enum Command {
     /// The application stops sending; what it has sent goes on.
     Pause(ClientName),
     Resume(ClientName),
+    /// The application of a transactional producer begins or ends a transaction.
+    Transaction {
+        client: ClientName,
+        wish: Wish,
+    },
     AddConsumer(ConsumerSpec),
     /// An application that consumes, processes and produces.
     AddApplication(ApplicationSpec),

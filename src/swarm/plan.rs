@@ -368,6 +368,7 @@ fn producer(number: i64, topics: &[TopicPlan], random: &mut Random) -> ProducerP
         keys,
         partition: None,
         value_size: None,
+        transactions: None,
         config,
     };
     ProducerPlan { spec, acks_all: acks == "all", idempotent }

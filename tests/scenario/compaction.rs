@@ -39,6 +39,7 @@ fn keyed(c: &mut Cluster, keys: &[&str]) {
             value: ValuePattern::new(value),
             partition: None,
             value_size: None,
+            transactions: None,
             config: config(&[("acks", "all")]),
         }));
         c.give(Command::Pause((*name).into()));

@@ -191,6 +191,7 @@ impl Cluster {
             keys,
             partition: None,
             value_size: None,
+            transactions: None,
             config: config(pairs),
         }));
         self.give(Command::Pause(name.into()));
@@ -211,6 +212,7 @@ impl Cluster {
             value,
             partition: None,
             value_size: size,
+            transactions: None,
             config: config(&[("enable.idempotence", "false"), ("acks", "all")]),
         }));
         let name = ClientName::new(&name);

@@ -42,3 +42,4 @@ mod share_admin;
 mod share_consumers;
 mod sharing;
 mod snapshots;
+mod transactions;

@@ -338,6 +338,7 @@ impl Player {
             value: ValuePattern::new(recorded.input[0].trim_end_matches(|c: char| c.is_ascii_digit())),
             partition: None,
             value_size: None,
+            transactions: None,
             config: config(PRODUCER),
         }));
         self.c.give(Command::Pause(name.as_str().into()));

@@ -45,6 +45,7 @@ pub fn traffic(c: &mut Cluster, rate: &str) {
         keys,
         partition: None,
         value_size: None,
+        transactions: None,
         config: config(&[]),
     }));
     c.run_ms(1_000);

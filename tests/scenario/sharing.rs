@@ -27,6 +27,7 @@ fn write(c: &mut Cluster, topic: &str, keys: &str, records: i64) {
         keys,
         partition: None,
         value_size: None,
+        transactions: None,
         config: config(&[]),
     }));
     c.until("the records are sent", 60_000, |c| c.producer_state("p").counts().sent >= records);

@@ -144,12 +144,16 @@ impl Producer {
             self.thread.calling.is_none() && self.thread.returned.is_none(),
             "a thread is in one call at a time"
         );
+        self.enter_call(now, call, fx);
+        self.poll(now, fx);
+    }
+
+    pub(super) fn enter_call(&mut self, now: Time, call: Call, fx: &mut Effects<ProducerTimer>) {
         match self.begin_call(now, call, fx) {
             Ok(Some(calling)) => self.thread.calling = Some(calling),
             Ok(None) => self.thread.returned = Some(Ok(())),
             Err(error) => self.thread.returned = Some(Err(error)),
         }
-        self.poll(now, fx);
     }
 
     /// Whether the application's thread is inside a call.

@@ -8,6 +8,7 @@
 //! **Invariant:** every record that the application made is, in the end, counted once as acknowledged or as failed.
 
 mod accumulator;
+mod application;
 mod batch;
 mod java_float;
 mod partitioning;
@@ -26,6 +27,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use self::accumulator::{Accumulator, MemoryExhausted, Readiness};
+use self::application::Transactions;
+pub use self::application::{TransactionPace, Wish};
 use self::batch::{Place as BatchPlace, Shape};
 use self::call::Thread;
 pub use self::call::{Call, CallName};
@@ -80,6 +83,8 @@ enum Application {
     Workload {
         spec: Rc<ProducerSpec>,
         workload: Workload,
+        /// With `transactional.id`.
+        transactions: Option<Transactions>,
     },
     /// Another program, call by call.
     Calls,
@@ -168,8 +173,14 @@ type Fx<'a> = &'a mut Effects<ProducerTimer>;
 impl Producer {
     pub fn new(spec: ProducerSpec, bootstrap: &[BrokerId], random: Random) -> Result<Producer, ConfigError> {
         let (name, config) = (spec.name.clone(), spec.check()?);
-        let application =
-            |random| Application::Workload { spec: Rc::new(spec), workload: Workload::new(random) };
+        let is_transactional = config.transactional_id.is_some();
+        let application = |mut random: Random| {
+            let transactions = is_transactional.then(|| {
+                let random = Random::stream(random.next_u64(), "transactions");
+                Transactions::new(spec.transactions, random)
+            });
+            Application::Workload { spec: Rc::new(spec), workload: Workload::new(random), transactions }
+        };
         Ok(Producer::of(name, config, application, bootstrap, random))
     }
 
@@ -277,7 +288,7 @@ impl Producer {
     }
 
     fn schedule_next(&mut self, now: Time, fx: Fx<'_>) {
-        if let Application::Workload { spec, workload } = &self.application
+        if let Application::Workload { spec, workload, .. } = &self.application
             && self.phase == Phase::Running
             && self.blocked.is_none()
         {
@@ -286,13 +297,16 @@ impl Producer {
     }
 
     fn generate(&mut self, now: Time, fx: Fx<'_>) {
-        if let Application::Workload { spec, workload } = &mut self.application
-            && self.phase == Phase::Running
-        {
+        if self.phase != Phase::Running {
+            return;
+        }
+        if let Application::Workload { spec, workload, transactions: None } = &mut self.application {
             let message = workload.make(spec);
             self.begin_send(now, message, fx);
-            self.schedule_next(now, fx);
+        } else {
+            self.send_in_transaction(now, fx);
         }
+        self.schedule_next(now, fx);
     }
 
     /// `send()`: what it returned or threw, or nothing while it blocks.
@@ -396,13 +410,10 @@ impl Producer {
 
     /// A `send()` that blocked returns.
     fn send_returned(&mut self, now: Time, returned: Result<(), ProducerError>, fx: Fx<'_>) {
-        match self.application {
-            Application::Workload { .. } => self.schedule_next(now, fx),
-            Application::Calls => {
-                self.thread.calling = None;
-                self.thread.returned = Some(returned);
-            }
+        if self.thread.calling.take().is_some() {
+            self.thread.returned = Some(returned);
         }
+        self.schedule_next(now, fx);
     }
 
     /// Whether some records have no outcome.
@@ -472,11 +483,16 @@ impl Producer {
         self.metadata.on_disconnect(now);
     }
 
-    /// One round of the sender thread: everything that can be done now is done.
+    /// Everything that can be done now is done, by the sender's thread and by the application's.
     fn poll(&mut self, now: Time, fx: Fx<'_>) {
+        while self.round(now, fx) {}
+    }
+
+    /// One round of the sender's thread; says whether the application has made another call.
+    fn round(&mut self, now: Time, fx: Fx<'_>) -> bool {
         self.finish_close(fx);
         if matches!(self.phase, Phase::Closed | Phase::Failed { .. }) {
-            return;
+            return false;
         }
         self.abort_for_close(fx);
         self.unblock(now, fx);
@@ -486,8 +502,10 @@ impl Producer {
         }
         let metadata_at = self.metadata.maybe_refresh(now, &mut self.network, Context::Metadata, fx);
         self.settle_call(now);
+        let goes_on = self.go_on(now, fx);
         self.arm(now, metadata_at, fx);
         self.finish_close(fx);
+        goes_on
     }
 
     /// What `sendProducerData` does, as often as there is something to send.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use super::TransactionPace;
 use crate::client::config::ConfigError;
 use crate::client::config::producer::ProducerConfig;
 use crate::kafka::random::Random;
@@ -30,6 +31,8 @@ pub struct ProducerSpec {
     pub value: ValuePattern,
     /// Values are cut or filled up with spaces to this many bytes.
     pub value_size: Option<i32>,
+    /// How the application divides its records into transactions; with `transactional.id` and without this a person does.
+    pub transactions: Option<TransactionPace>,
     /// Producer configs under Kafka's names.
     pub config: BTreeMap<String, String>,
 }
@@ -37,7 +40,14 @@ pub struct ProducerSpec {
 impl ProducerSpec {
     /// Reads the configs and refuses what cannot run.
     pub fn check(&self) -> Result<ProducerConfig, ConfigError> {
-        ProducerConfig::read(&self.config)
+        let config = ProducerConfig::read(&self.config)?;
+        match self.transactions {
+            Some(_) if config.transactional_id.is_none() => {
+                let sentence = "Cannot have transactions without a transactional.id.";
+                Err(ConfigError::conflict("transactional.id", sentence))
+            }
+            _ => Ok(config),
+        }
     }
 }
 
@@ -299,6 +309,7 @@ mod tests {
             keys,
             partition: None,
             value_size,
+            transactions: None,
             config: BTreeMap::new(),
         }
     }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use super::share::ShareConsumerDraft;
 use crate::client::consumer::config::INSTANCE_ID;
 use crate::client::consumer::{Choice, ConsumerSpec, Line};
+use crate::client::producer::TransactionPace;
 use crate::client::producer::workload::{KeyPattern, ProducerSpec, Rate, ValuePattern};
 use crate::client::share_consumer::ShareConsumerSpec;
 use crate::kafka::types::{ClientName, GroupId, Topic};
@@ -42,6 +43,7 @@ pub struct ProducerDraft {
     pub partition: Option<i32>,
     pub value: Option<String>,
     pub value_size: Option<i32>,
+    pub transactions: Option<TransactionPace>,
     pub config: BTreeMap<String, String>,
 }
 
@@ -67,6 +69,7 @@ impl ProducerDraft {
             partition: None,
             value: None,
             value_size: None,
+            transactions: None,
             config: BTreeMap::new(),
         }
     }
@@ -158,7 +161,8 @@ impl Clients {
             partition: draft.partition.or(like.and_then(|other| other.partition)),
             value,
             value_size: draft.value_size.or(like.and_then(|other| other.value_size)),
-            config: merged(like.map(|other| &other.config), &draft.config),
+            transactions: draft.transactions,
+            config: merged(like.map(|other| plain(&other.config)).as_ref(), &draft.config),
         })
     }
 
@@ -197,6 +201,12 @@ pub(super) fn refusal(reason: String) -> Refusal {
 }
 
 /// The other's configs, with what was said above them.
+/// Without what must not be shared: who has another's transactional.id fences it.
+fn plain(config: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let is_shared = |key: &str| !matches!(key, "transactional.id" | "transaction.timeout.ms");
+    config.iter().filter(|(key, _)| is_shared(key)).map(|(k, v)| (k.clone(), v.clone())).collect()
+}
+
 pub(super) fn merged(
     other: Option<&BTreeMap<String, String>>,
     said: &BTreeMap<String, String>,

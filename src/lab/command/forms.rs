@@ -69,6 +69,14 @@ pub const FORMS: &[Form] = &[
          share.acknowledgement.mode=explicit",
         "starts one that says of each record what became of it: accept, release, reject or renew",
     ),
+    form(
+        "add producer bank to orders rate 10/s keys \"cart-{0..7}\" transaction every 10 records abort 10% \
+         transactional.id=bank-1",
+        "starts one with transactions; with a transactional.id and no pace a person begins and ends them",
+    ),
+    form("begin transaction of bank", "has a producer begin a transaction"),
+    form("commit transaction of bank", "has it commit its transaction"),
+    form("abort transaction of bank", "has it abort its transaction"),
     form("pause checkout", "lets a producer send nothing more"),
     form("resume checkout", "lets it send again"),
     form("subscribe consumer-c to orders,payments", "lets a consumer read these topics instead"),

@@ -12,6 +12,8 @@ use super::tokens::tokens;
 use super::words::{Words, check_filled, duration_us, one_of};
 use crate::client::admin::{GroupOperation, OfEach};
 use crate::client::consumer::{Choice, Line};
+use crate::client::producer::workload::SpecError;
+use crate::client::producer::{TransactionPace, Wish};
 use crate::client::profile::Profile;
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
@@ -67,10 +69,13 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
             "application" => application::add(&mut words)?.into(),
             _ => Written::consumer(consumer(&mut words)?),
         },
+        "commit" if words.starts_with(&["transaction", "of"]) => wish(&mut words, Wish::Commit)?.into(),
         "pause" | "resume" | "close" | "subscribe" | "unsubscribe" | "assign" | "seek" | "commit" => {
             let client = client(&mut words)?;
             call(known, &mut words, client)?.into()
         }
+        "begin" => wish(&mut words, Wish::Begin)?.into(),
+        "abort" => wish(&mut words, Wish::Abort)?.into(),
         "crash" => crash(&mut words)?.into(),
         "hang" => {
             let client = client(&mut words)?;
@@ -121,6 +126,13 @@ fn crash(words: &mut Words) -> Result<Command, CommandError> {
         true => programs::stop(words, client, Halt::Crash),
         false => Ok(Command::Crash(client)),
     }
+}
+
+/// `transaction of bank`
+fn wish(words: &mut Words, wish: Wish) -> Result<Command, CommandError> {
+    words.expect("transaction")?;
+    words.expect("of")?;
+    Ok(Command::Transaction { client: client(words)?, wish })
 }
 
 /// What a client is to do, after the verb and its name.
@@ -376,10 +388,27 @@ fn producer(words: &mut Words) -> Result<ProducerDraft, CommandError> {
     if words.accept("value-size").is_some() {
         draft.value_size = Some(words.id("a size in bytes")?);
     }
+    if words.accept("transaction").is_some() {
+        draft.transactions = Some(pace(words)?);
+    }
     let profile = profile(words)?;
     draft.config = words.configs()?;
     profile.into_iter().for_each(|profile| profile.add_to(&mut draft.config));
     Ok(draft)
+}
+
+/// `every 10 records`, perhaps with `abort 10%`, after `transaction`.
+fn pace(words: &mut Words) -> Result<TransactionPace, CommandError> {
+    let column = words.column();
+    words.expect("every")?;
+    let records = words.id("a number of records")?;
+    words.expect("records")?;
+    let abort = match words.accept("abort") {
+        Some(_) => format!(" abort {}", words.plain("a share such as 10%")?.text),
+        None => String::new(),
+    };
+    let text = format!("every {records} records{abort}");
+    text.parse().map_err(|error: SpecError| CommandError::new(column, error.to_string()))
 }
 
 fn consumer(words: &mut Words) -> Result<ConsumerDraft, CommandError> {

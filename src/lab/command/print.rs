@@ -9,6 +9,7 @@ use super::program;
 use super::share;
 use super::tokens::quote;
 use crate::client::consumer::ConsumerSpec;
+use crate::client::producer::Wish;
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
@@ -42,6 +43,14 @@ pub fn print(command: &Command) -> String {
             format!("set clock of {} {way} by {by}", target(node))
         }
         Command::AddProducer(spec) => add_producer(spec),
+        Command::Transaction { client: name, wish } => {
+            let verb = match wish {
+                Wish::Begin => "begin",
+                Wish::Commit => "commit",
+                Wish::Abort => "abort",
+            };
+            format!("{verb} transaction of {}", client(name))
+        }
         Command::Pause(name) => format!("pause {}", client(name)),
         Command::Resume(name) => format!("resume {}", client(name)),
         Command::AddConsumer(spec) => add_consumer(spec),
@@ -161,6 +170,9 @@ fn add_producer(spec: &ProducerSpec) -> String {
     }
     if let Some(bytes) = spec.value_size {
         text.push_str(&format!(" value-size {bytes}"));
+    }
+    if let Some(pace) = spec.transactions {
+        text.push_str(&format!(" transaction {pace}"));
     }
     text + &configs(&spec.config)
 }

@@ -7,6 +7,7 @@ use crate::client::admin::{
     GROUP_STATES, GROUP_TYPES, Goal, GroupOperation, ListFilter, Reset, Scope, Target as ResetTarget,
 };
 use crate::client::consumer::{Choice, ConsumerSpec, Line};
+use crate::client::producer::Wish;
 use crate::client::producer::workload::{KeyPattern, ProducerSpec, ValuePattern};
 use crate::client::program::KNOWN_LINES;
 use crate::kafka::controller::configs::Resource;
@@ -51,6 +52,7 @@ fn producer(name: &str, topic: &str) -> ProducerSpec {
         keys,
         partition: None,
         value_size: None,
+        transactions: None,
         config: config(&[("acks", "1"), ("linger.ms", "20")]),
     }
 }
@@ -95,6 +97,10 @@ fn every_command_has_one_text_form_and_an_example() {
     check("add broker 4 rack d", Command::AddBroker { broker: BrokerId(4), rack: Some("d".to_owned()) });
     check("pause checkout-api", Command::Pause("checkout-api".into()));
     check("resume \"checkout api\"", Command::Resume("checkout api".into()));
+    let wish = |wish| Command::Transaction { client: "bank".into(), wish };
+    check("begin transaction of bank", wish(Wish::Begin));
+    check("commit transaction of bank", wish(Wish::Commit));
+    check("abort transaction of bank", wish(Wish::Abort));
     check("close consumer-b", Command::Close("consumer-b".into()));
     check("crash consumer-b", Command::Crash("consumer-b".into()));
     check(

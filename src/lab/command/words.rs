@@ -59,6 +59,13 @@ impl<'a> Words<'a> {
         Ok(token)
     }
 
+    /// Whether these keywords come next.
+    pub(super) fn starts_with(&self, keywords: &[&str]) -> bool {
+        let next = self.tokens.get(self.next..).unwrap_or_default();
+        next.len() >= keywords.len()
+            && next.iter().zip(keywords).all(|(token, keyword)| is_keyword(token, keyword))
+    }
+
     /// Takes the next word if it is this keyword.
     pub(super) fn accept(&mut self, keyword: &str) -> Option<&'a Token> {
         let token = self.peek().filter(|token| is_keyword(token, keyword))?;

@@ -8,6 +8,11 @@ use crate::lab::words::count;
 
 pub(super) fn tell(time: Time, event: &ProducerEvent) -> Sentence {
     match event {
+        ProducerEvent::Thrown { client, call, exception } => {
+            about(time, Tone::Bad, client, format!("{client}: {call} throws {exception}"))
+                .detail("What can be aborted its application aborts; after a fatal error it ends.")
+                .rules(&["R-TXN-30", "R-TXN-31"])
+        }
         ProducerEvent::Abandoned { client, tp, records, exception, .. } => about(
             time,
             Tone::Warn,

@@ -208,6 +208,8 @@ pub(super) fn producers(root: Section) -> Read<Vec<(Time, ProducerSpec)>> {
     root.sections("producer", "[[producer]]")?.into_iter().map(producer).collect()
 }
 
+const TRANSACTION_PACE: &str = "a pace such as \"every 10 records\" or \"every 10 records abort 10%\"";
+
 fn producer(section: Section) -> Read<(Time, ProducerSpec)> {
     section.only(&[
         "name",
@@ -218,6 +220,7 @@ fn producer(section: Section) -> Read<(Time, ProducerSpec)> {
         "value",
         "value-size",
         "profile",
+        "transaction",
         "config",
         "start-at",
     ])?;
@@ -230,6 +233,7 @@ fn producer(section: Section) -> Read<(Time, ProducerSpec)> {
     let value = section.field("value").map(|value| value.text()).transpose()?;
     let partition =
         section.field("partition").map(|partition| partition.integer(0..=limits::PARTITIONS)).transpose()?;
+    let transactions = section.field("transaction").map(|pace| pace.parsed(TRANSACTION_PACE)).transpose()?;
     let size = section.field("value-size").map(|size| size.integer(0..=1_000_000)).transpose()?;
     let config = configs_of(section, profile(section)?)?;
     if let Some(configs) = &config {
@@ -247,6 +251,7 @@ fn producer(section: Section) -> Read<(Time, ProducerSpec)> {
         keys,
         partition: partition.map(|partition| partition as i32),
         value_size: size.map(|bytes| bytes as i32),
+        transactions,
         config: config.map(|configs| configs.values).unwrap_or_default(),
     };
     Ok((time(section.field("start-at"), limits::TIME_US)?, spec))

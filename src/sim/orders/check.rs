@@ -3,6 +3,7 @@
 //! **Invariant:** checking changes nothing.
 
 use crate::client::consumer::Consumer;
+use crate::client::producer::Producer;
 use crate::client::program::Order;
 use crate::kafka::config::{
     TOPIC_NOT_MODELLED, UpdateMode, broker_key, has_effect_on_brokers, listener_key, needs_listener,
@@ -57,6 +58,7 @@ impl World {
                 spec.check().map(|_| ()).map_err(|error| refuse_with(ErrorCode::InvalidConfig, error))
             }
             Command::Pause(name) | Command::Resume(name) => self.check_producer(name),
+            Command::Transaction { client, .. } => self.check_transactional(client),
             Command::Close(name) => self.check_running(&Target::Client(name.clone())),
             Command::CloseWith { client, .. } => self.check_consumer(client).map(|_| ()),
             Command::Ask { client, ask } => {
@@ -167,6 +169,14 @@ impl World {
         match self.producer(name) {
             Some(_) if self.application(name).is_none() => Ok(()),
             _ => Err(refuse(format!("{name} is not a producer"))),
+        }
+    }
+
+    fn check_transactional(&self, name: &ClientName) -> Result<(), Refusal> {
+        self.check_producer(name)?;
+        match self.producer(name).and_then(Producer::transaction_state) {
+            Some(_) => Ok(()),
+            None => Err(refuse(format!("{name} has no transactional.id"))),
         }
     }
 

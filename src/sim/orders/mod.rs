@@ -111,6 +111,11 @@ impl World {
                     part(fx, |fx| producer.resume(now, fx));
                 }
             }),
+            Command::Transaction { client, wish } => self.tell_client(&client, |machine, now, fx| {
+                if let Machine::Producer(producer) = machine {
+                    part(fx, |fx| producer.wish(now, wish, fx));
+                }
+            }),
             Command::Close(name) => self.tell_client(&name, |machine, now, fx| match machine {
                 Machine::Producer(producer) => part(fx, |fx| producer.close(now, fx)),
                 Machine::Consumer(consumer) => {

@@ -162,6 +162,7 @@ impl Live {
             value: ValuePattern::new(&format!("{} #{{n}}", self.producer())),
             partition: None,
             value_size: None,
+            transactions: None,
             config,
         }));
         self.c.give(Command::Pause(self.producer()));

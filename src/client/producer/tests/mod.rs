@@ -57,6 +57,7 @@ fn spec(rate: &str, keys: &str, config: &[(&str, &str)]) -> ProducerSpec {
         keys,
         partition: None,
         value_size: Some(20),
+        transactions: None,
         config: config.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
     }
 }

@@ -7,6 +7,7 @@ use proptest::sample::subsequence;
 
 use super::*;
 use crate::client::admin::OfEach;
+use crate::client::producer::{TransactionPace, Wish};
 use crate::client::program::{Committed, Order, Passage, Stop, Which};
 use crate::client::saying::{self, Saying};
 use crate::client::share_consumer::ShareConsumerSpec;
@@ -37,17 +38,29 @@ fn target() -> impl Strategy<Value = Target> {
     ]
 }
 
+fn transactions() -> impl Strategy<Value = Option<TransactionPace>> {
+    option::of(
+        (1..1000, 0u8..=100).prop_map(|(records, abort_percent)| TransactionPace { records, abort_percent }),
+    )
+}
+
 fn producers() -> impl Strategy<Value = ProducerSpec> {
     let rate = prop_oneof!["[1-9][0-9]{0,2}/s", "1/[1-9][0-9]{0,3}ms", "[1-9]/min", "1/2h"];
     let keys = prop_oneof!["[a-z \"\\\\]{1,8}", "[a-z-]{0,8}\\{0\\.\\.[0-9]{1,4}\\}[a-z=]{0,4}"];
-    let rest = (option::of(0..100), option::of("[^\\p{Cc}]{0,20}"), option::of(0..100_000), configs());
+    let rest = (
+        option::of(0..100),
+        option::of("[^\\p{Cc}]{0,20}"),
+        option::of(0..100_000),
+        transactions(),
+        configs(),
+    );
     (name(), topic(), rate, keys, rest).prop_map(
-        |(name, topic, rate, keys, (partition, value, value_size, config))| {
+        |(name, topic, rate, keys, (partition, value, value_size, transactions, config))| {
             let keys = keys.parse().expect("a key pattern");
             let value = value.map_or_else(|| ValuePattern::for_keys(&keys), |text| ValuePattern::new(&text));
             let rate = rate.parse().expect("a rate");
             let name = ClientName::new(&name);
-            ProducerSpec { name, topic, rate, keys, partition, value, value_size, config }
+            ProducerSpec { name, topic, rate, keys, partition, value, value_size, transactions, config }
         },
     )
 }
@@ -209,7 +222,10 @@ fn commands() -> impl Strategy<Value = Command> {
         (0..=i32::MAX).prop_map(|id| Command::StopController(ControllerId(id))),
     ];
     let clients = prop_oneof![
-        producers().prop_map(Command::AddProducer),
+        producers().prop_map(Command::AddProducer).boxed(),
+        (client(), prop_oneof![Just(Wish::Begin), Just(Wish::Commit), Just(Wish::Abort)])
+            .prop_map(|(client, wish)| Command::Transaction { client, wish })
+            .boxed(),
         consumers().prop_map(Command::AddConsumer),
         share_consumers().prop_map(Command::AddShareConsumer),
         client().prop_map(Command::Pause),

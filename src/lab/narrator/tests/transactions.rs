@@ -74,11 +74,18 @@ fn a_producers_application_sees_what_becomes_of_its_transaction_r_txn_31() {
         exception: "InvalidProducerEpochException".to_owned(),
         error: ErrorCode::InvalidProducerEpoch,
     };
+    let thrown = ProducerEvent::Thrown {
+        client: name("checkout-api"),
+        call: "commitTransaction()".to_owned(),
+        exception: "InvalidProducerEpochException".to_owned(),
+    };
     check(
-        &[(1, Event::Producer(abandoned))],
+        &[(1, Event::Producer(abandoned)), (2, Event::Producer(thrown))],
         expect![[r#"
             00:00.001  checkout-api: 3 records of orders-1 given up (R-TXN-31)
                 Warn: Their transaction is not committed. The application sees InvalidProducerEpochException.
+            00:00.002  checkout-api: commitTransaction() throws InvalidProducerEpochException (R-TXN-30, R-TXN-31)
+                Bad: What can be aborted its application aborts; after a fatal error it ends.
         "#]],
     );
 }
