@@ -68,6 +68,27 @@ mod tests {
         assert_eq!(murmur2(key.as_bytes()), hash, "{key:?}");
     }
 
+    fn check_partition(key: &str, partitions: i32, partition: i32) {
+        assert_eq!(partition_for_key(key.as_bytes(), partitions), partition, "{key:?} of {partitions}");
+    }
+
+    #[test]
+    fn ex_13_and_a08_keys_have_their_partitions_r_prod_9_14() {
+        check_partition("alice", 3, 0);
+        check_partition("erin", 3, 2);
+        for (key, of_3, of_4) in [
+            ("user-1", 2, 0),
+            ("user-2", 2, 0),
+            ("user-3", 2, 3),
+            ("order-1001", 0, 2),
+            ("order-1002", 0, 0),
+            ("order-1003", 1, 0),
+        ] {
+            check_partition(key, 3, of_3);
+            check_partition(key, 4, of_4);
+        }
+    }
+
     #[test]
     fn hashes_are_kafkas_r_prod_10() {
         check("21", -973_932_308);

@@ -72,6 +72,8 @@ pub enum Command {
     /// The application stops sending; what it has sent goes on.
     Pause(ClientName),
     Resume(ClientName),
+    /// The application calls flush() and waits for it.
+    Flush(ClientName),
     /// The application of a transactional producer begins or ends a transaction.
     Transaction {
         client: ClientName,
@@ -84,7 +86,7 @@ pub enum Command {
     AddShareConsumer(ShareConsumerSpec),
     /// The client's close(): it says goodbye and ends.
     Close(ClientName),
-    /// A consumer's close() with options.
+    /// A close() with options: a producer's knows a time limit only.
     CloseWith {
         client: ClientName,
         options: CloseOptions,

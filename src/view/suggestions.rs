@@ -139,7 +139,13 @@ fn of_clients(model: &Model) -> Vec<Command> {
     });
     let producers = model.producers.iter().flat_map(|producer| {
         let name = ClientName::new(&producer.name);
-        [Command::Pause(name.clone()), Command::Resume(name.clone()), Command::Crash(name)]
+        [
+            Command::Pause(name.clone()),
+            Command::Resume(name.clone()),
+            Command::Flush(name.clone()),
+            Command::Close(name.clone()),
+            Command::Crash(name),
+        ]
     });
     consumers.chain(producers).collect()
 }

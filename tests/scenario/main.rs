@@ -31,6 +31,7 @@ mod outlived;
 mod placement;
 mod positions;
 mod power;
+mod producing;
 mod programs;
 mod quorum;
 mod quorum_vector;

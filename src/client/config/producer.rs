@@ -214,6 +214,7 @@ impl ProducerConfig {
         };
         let common = CommonConfig::from_values(&values);
         let enable_idempotence = idempotence(&values, acks)?;
+        check_memory(&values)?;
         Ok(ProducerConfig {
             common,
             acks,
@@ -284,6 +285,17 @@ fn gzip_level(values: &Values) -> Result<Option<u32>, ConfigError> {
         0 => Err(ConfigError::new(name, 0, "Value must be between 1 and 9 or equal to -1")),
         level => Ok(Some(level.unsigned_abs())),
     }
+}
+
+/// A batch must fit into the memory. Kafka's producer starts without that, and each `send()` throws this.
+fn check_memory(values: &Values) -> Result<(), ConfigError> {
+    let (batch, memory) = (values.integer("batch.size").max(1), values.integer("buffer.memory"));
+    let sentence = || {
+        format!(
+            "Attempt to allocate {batch} bytes, but there is a hard limit of {memory} on memory allocations."
+        )
+    };
+    if batch > memory { Err(ConfigError::conflict("buffer.memory", sentence())) } else { Ok(()) }
 }
 
 /// A LONG that Kafka cuts to an INT.
@@ -392,6 +404,14 @@ mod tests {
         // Retries are looked at first, then acks, then requests in flight.
         let all = [("acks", "1"), ("retries", "0"), ("enable.idempotence", "true")];
         check_conflict(&all, "Must set retries to non-zero when using the idempotent producer.");
+    }
+
+    #[test]
+    fn a_batch_that_no_memory_holds_is_refused_r_prod_2() {
+        check_conflict(
+            &[("buffer.memory", "16000")],
+            "Attempt to allocate 16384 bytes, but there is a hard limit of 16000 on memory allocations.",
+        );
     }
 
     #[test]

@@ -104,6 +104,12 @@ impl Accumulator {
         self.queues.get(tp)?.back().copied()
     }
 
+    /// Another batch.size from now on.
+    #[cfg(test)]
+    pub fn limit_batches_to(&mut self, bytes: i32) {
+        self.shape.bytes = bytes;
+    }
+
     fn insert(&mut self, batch: ProducerBatch) -> BatchId {
         let id = BatchId(self.next_id);
         self.next_id += 1;
@@ -178,7 +184,6 @@ impl Accumulator {
     }
 
     /// How well records are expected to compress.
-    #[cfg(test)]
     pub fn ratio(&self) -> Ratio {
         self.shape.ratio
     }

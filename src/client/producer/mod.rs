@@ -10,6 +10,7 @@
 mod accumulator;
 mod application;
 mod batch;
+mod ending;
 mod java_float;
 mod partitioning;
 mod ratio;
@@ -32,9 +33,11 @@ pub use self::application::{TransactionPace, Wish};
 use self::batch::{Place as BatchPlace, Shape};
 use self::call::Thread;
 pub use self::call::{Call, CallName};
+use self::ending::Flush;
 use self::partitioning::{Partitioning, Place};
 use self::sender::{IdRequest, SentBatch};
 use self::sequences::Sequences;
+use self::status::BatchMetrics;
 use self::transaction_manager::TransactionManager;
 pub use self::transaction_manager::{CommittedOffset, Offsets, ProducerError};
 use self::transactional::{Sender, Turn};
@@ -44,7 +47,7 @@ use super::config::ConfigError;
 use super::config::producer::ProducerConfig;
 use super::metadata::Metadata;
 use crate::kafka::effects::{Effects, Input, Peer};
-use crate::kafka::event::Event;
+use crate::kafka::event::{Event, ProducerEvent};
 use crate::kafka::network_client::{NetworkClient, NetworkEvent, NetworkTimer};
 use crate::kafka::protocol::{ApiKey, ErrorCode, Response};
 use crate::kafka::random::Random;
@@ -159,12 +162,16 @@ pub struct Producer {
     transactions: Option<TransactionManager>,
     turn: Turn,
     blocked: Option<BlockedSend>,
+    flush: Option<Flush>,
+    /// A close() ends at this moment, whatever is still open.
+    close_by: Option<Time>,
     /// Partitions with a request in flight where only one is allowed (R-PROD-6).
     muted: BTreeSet<TopicPartition>,
-    /// Per broker, the partition that was drained last.
-    last_drained: BTreeMap<BrokerId, TopicPartition>,
+    /// Per broker, the partition that was looked at last.
+    drain_from: BTreeMap<BrokerId, TopicPartition>,
     phase: Phase,
     counts: Counts,
+    metrics: BatchMetrics,
     wake_at: Option<Time>,
 }
 
@@ -210,10 +217,13 @@ impl Producer {
             transactions,
             turn: Turn::default(),
             blocked: None,
+            flush: None,
+            close_by: None,
             muted: BTreeSet::new(),
-            last_drained: BTreeMap::new(),
+            drain_from: BTreeMap::new(),
             phase: Phase::Running,
             counts: Counts::default(),
+            metrics: BatchMetrics::default(),
             wake_at: None,
             name,
             thread: Thread::default(),
@@ -263,15 +273,6 @@ impl Producer {
         }
     }
 
-    /// `close()`: sends what there is, waits for its outcome, and ends (R-PROD-8).
-    pub fn close(&mut self, now: Time, fx: &mut Effects<ProducerTimer>) {
-        if self.phase != Phase::Closed {
-            self.phase = Phase::Closing;
-            self.stop_generating(fx);
-            self.poll(now, fx);
-        }
-    }
-
     fn name(&self) -> ClientName {
         self.name.clone()
     }
@@ -291,6 +292,7 @@ impl Producer {
         if let Application::Workload { spec, workload, .. } = &self.application
             && self.phase == Phase::Running
             && self.blocked.is_none()
+            && self.flush.is_none()
         {
             fx.set_timer(ProducerTimer::Generate, workload.next_at(now, spec.rate));
         }
@@ -362,7 +364,12 @@ impl Producer {
             let tp = place.of(&message.topic);
             return Some(self.refuse_send(tp, ErrorCode::MessageTooLarge, fx));
         }
-        let tp = match self.append(now, &message.topic, place, &record) {
+        let before = self.sticky_place(&message.topic);
+        let appended = self.append(now, &message.topic, place, &record);
+        if let Some(tp) = self.sticky_place(&message.topic).filter(|after| before.as_ref() != Some(after)) {
+            fx.event(Event::Producer(ProducerEvent::StickyPartitionChosen { client: self.name(), tp }));
+        }
+        let tp = match appended {
             Ok(tp) => tp,
             Err(MemoryExhausted) => {
                 let waits_for = Obstacle::Memory { place, timestamp_ms };
@@ -490,7 +497,7 @@ impl Producer {
 
     /// One round of the sender's thread; says whether the application has made another call.
     fn round(&mut self, now: Time, fx: Fx<'_>) -> bool {
-        self.finish_close(fx);
+        self.finish_close(now, fx);
         if matches!(self.phase, Phase::Closed | Phase::Failed { .. }) {
             return false;
         }
@@ -504,7 +511,7 @@ impl Producer {
         self.settle_call(now);
         let goes_on = self.go_on(now, fx);
         self.arm(now, metadata_at, fx);
-        self.finish_close(fx);
+        self.finish_close(now, fx);
         goes_on
     }
 
@@ -514,6 +521,7 @@ impl Producer {
         self.ask_for_producer_id(now, fx);
         loop {
             self.unblock(now, fx);
+            self.settle_flush(now, fx);
             if !self.send_ready(now, fx) {
                 break;
             }
@@ -531,15 +539,6 @@ impl Producer {
             && self.accumulator.is_empty()
             && !transactions.abort_for_close(sequences)
         {
-            self.phase = Phase::Closed;
-            fx.exit();
-        }
-    }
-
-    fn finish_close(&mut self, fx: Fx<'_>) {
-        let is_open = self.transactions.as_ref().is_some_and(|it| it.has_ongoing_transaction());
-        let is_idle = self.accumulator.is_empty() && self.blocked.is_none() && !is_open;
-        if self.phase == Phase::Closing && is_idle {
             self.phase = Phase::Closed;
             fx.exit();
         }
@@ -565,7 +564,7 @@ impl Producer {
         };
         let thread_at = self.turn_ends_at().into_iter().chain(self.call_gives_up_at());
         let moments = batch_at.chain(expires_at).chain(gives_up_at).chain(id_at).chain(metadata_at);
-        let moments = moments.chain(thread_at);
+        let moments = moments.chain(thread_at).chain(self.close_by);
         let wake_at = moments.filter(|at| *at > now).min();
         if wake_at != self.wake_at {
             match wake_at {

@@ -158,6 +158,17 @@ impl Producer {
         }
     }
 
+    /// Where the topic's next record goes that may go anywhere; `None` before the first one.
+    pub(super) fn sticky_place(&self, topic: &Topic) -> Option<TopicPartition> {
+        let (partition, _) = self.partitioning.topics.get(topic)?.sticky.peek()?;
+        Some(TopicPartition::new(topic, partition))
+    }
+
+    /// The same, and what the partition has got since its turn began.
+    pub(super) fn sticky_turn(&self, topic: &Topic) -> Option<(i32, i64)> {
+        self.partitioning.topics.get(topic)?.sticky.peek()
+    }
+
     fn sticky_partition(&mut self, topic: &Topic) -> TopicPartition {
         let partition =
             self.with_sticky(topic, |sticky, choices, random| sticky.current(choices, || draw(random)));

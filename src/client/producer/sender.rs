@@ -159,44 +159,54 @@ impl Producer {
     pub(super) fn hurries(&self) -> bool {
         self.phase == Phase::Closing
             || self.blocked.as_ref().is_some_and(BlockedSend::for_memory)
+            || self.is_flushing()
             || self.is_calling() == Some(CallName::Flush)
             || self.transactions.as_ref().is_some_and(|transactions| transactions.is_completing())
     }
 
     /// Takes one batch of each partition that the broker leads, up to max.request.size, beginning where the last request
-    /// to it ended so that no partition starves.
+    /// to it ended so that no partition starves. As in Kafka, a batch that has to wait for an earlier one's outcome, or for its
+    /// partition to be in the transaction, keeps those behind it waiting too, whatever their partition.
     fn drain(&mut self, now: Time, node: BrokerId) -> Vec<BatchId> {
         let led = |tp: &&TopicPartition| self.metadata.leader(tp).is_some_and(|(leader, _)| leader == node);
         let partitions: Vec<TopicPartition> = self.accumulator.waiting().filter(led).cloned().collect();
-        let after = self.last_drained.get(&node);
-        let start = partitions.iter().position(|tp| after.is_some_and(|last| tp > last)).unwrap_or(0);
+        let from = self.drain_from.get(&node);
+        let start = partitions.iter().position(|tp| from.is_some_and(|from| tp >= from)).unwrap_or(0);
         let mut drained: Vec<BatchId> = Vec::new();
         let mut size_bytes: i64 = 0;
         for tp in partitions[start..].iter().chain(&partitions[..start]) {
-            let Some(id) = self.may_drain(now, tp) else { continue };
-            let batch_bytes = i64::from(self.accumulator.batch(id).size_bytes());
-            if !drained.is_empty() && size_bytes + batch_bytes > i64::from(self.config.max_request_size) {
+            self.drain_from.insert(node, tp.clone());
+            let Some(id) = self.candidate(now, tp) else { continue };
+            let batch = self.accumulator.batch(id);
+            let fits = size_bytes + i64::from(batch.size_bytes()) <= i64::from(self.config.max_request_size);
+            let in_turn = self.sequences.as_ref().is_none_or(|sequences| sequences.may_send(batch))
+                && self.transactions.as_ref().is_none_or(|transactions| transactions.may_send_to(tp));
+            if !fits && !drained.is_empty() || !in_turn {
                 break;
             }
             self.accumulator.take_first(tp);
-            self.accumulator.close(id);
+            self.close_batch(id);
             size_bytes += i64::from(self.accumulator.batch(id).size_bytes());
-            self.last_drained.insert(node, tp.clone());
             drained.push(id);
         }
         drained
     }
 
-    /// The partition's first batch, if nothing but its linger can hold it.
-    fn may_drain(&self, now: Time, tp: &TopicPartition) -> Option<BatchId> {
+    /// The partition's first batch, unless it backs off or another one is in flight where only one may be.
+    fn candidate(&self, now: Time, tp: &TopicPartition) -> Option<BatchId> {
         let id = self.accumulator.first(tp)?;
-        let batch = self.accumulator.batch(id);
         let (_, epoch) = self.metadata.leader(tp)?;
-        let held = self.muted.contains(tp)
-            || batch.backs_off_until(now, epoch).is_some()
-            || self.sequences.as_ref().is_some_and(|sequences| !sequences.may_send(batch))
-            || self.transactions.as_ref().is_some_and(|transactions| !transactions.may_send_to(tp));
+        let held =
+            self.muted.contains(tp) || self.accumulator.batch(id).backs_off_until(now, epoch).is_some();
         (!held).then_some(id)
+    }
+
+    fn close_batch(&mut self, id: BatchId) {
+        self.accumulator.close(id);
+        let batch = self.accumulator.batch(id);
+        if batch.attempts == 0 {
+            self.metrics.note(batch.record_count(), batch.plain_bytes(), batch.size_bytes());
+        }
     }
 
     fn send_produce(&mut self, now: Time, node: BrokerId, ids: Vec<BatchId>, fx: Fx<'_>) {
@@ -364,6 +374,8 @@ impl Producer {
             (batch.tp.clone(), batch.attempts)
         };
         let parts = self.accumulator.split(id);
+        self.metrics.splits += 1;
+        self.flush_parts(&parts);
         let counts = parts.iter().map(|part| (*part, self.accumulator.batch(*part).record_count().into()));
         let counts = counts.collect();
         if let Some(sequences) = &mut self.sequences {
@@ -449,6 +461,14 @@ impl Producer {
 
     /// An error that no retry helps against: everything fails and nothing more is sent.
     fn fail_all(&mut self, now: Time, error: ErrorCode, fx: Fx<'_>) {
+        self.fail_open(error, fx);
+        self.stop_generating(fx);
+        self.phase = Phase::Failed { at: now, error };
+        fx.event(Event::ClientFailed { client: self.name(), error });
+    }
+
+    /// Fails all that has no outcome.
+    pub(super) fn fail_open(&mut self, error: ErrorCode, fx: Fx<'_>) {
         for id in self.accumulator.batches().map(|(id, _)| id).collect::<Vec<_>>() {
             let batch = self.accumulator.batch(id);
             let (tp, records, given_up) =
@@ -462,9 +482,6 @@ impl Producer {
             let tp = TopicPartition::new(&blocked.message.topic, UNKNOWN_PARTITION);
             self.report_failure(tp, None, 1, error, fx);
         }
-        self.stop_generating(fx);
-        self.phase = Phase::Failed { at: now, error };
-        fx.event(Event::ClientFailed { client: self.name(), error });
     }
 }
 

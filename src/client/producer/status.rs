@@ -8,6 +8,7 @@ use crate::client::config::producer::ProducerConfig;
 use crate::client::metadata::{Metadata, main_peer};
 use crate::client::producer::workload::ProducerSpec;
 use crate::kafka::protocol::ErrorCode;
+use crate::kafka::record::HEADER_SIZE;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, LeaderEpoch, ProducerEpoch, ProducerId, Topic, TopicPartition};
 
@@ -23,6 +24,53 @@ pub struct BatchStatus {
     /// NO_SEQUENCE before the first attempt, and without idempotence.
     pub base_sequence: i32,
     pub state: BatchState,
+}
+
+/// What the batches were like that have been sent, each counted once (Kafka's `producer-metrics`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BatchMetrics {
+    pub batches: i64,
+    pub records: i64,
+    /// Of the records alone, before compression.
+    pub plain_bytes: i64,
+    /// With headers, as sent (`batch-size-avg` times the batches).
+    pub sent_bytes: i64,
+    /// `batch-split-total`.
+    pub splits: i64,
+}
+
+impl BatchMetrics {
+    pub(super) fn note(&mut self, records: i32, plain_bytes: i32, sent_bytes: i32) {
+        self.batches += 1;
+        self.records += i64::from(records);
+        self.plain_bytes += i64::from(plain_bytes);
+        self.sent_bytes += i64::from(sent_bytes);
+    }
+
+    /// Records in a batch, in tenths; 0 before the first one.
+    pub fn records_per_batch_tenths(&self) -> i64 {
+        self.records * 10 / self.batches.max(1)
+    }
+
+    /// Compressed size by size before, without the headers, in thousandths (`compression-rate-avg`); 1000 before the
+    /// first batch.
+    pub fn compression_permille(&self) -> i64 {
+        let headers_bytes = self.batches * HEADER_SIZE as i64;
+        match self.plain_bytes {
+            0 => 1000,
+            plain_bytes => (self.sent_bytes - headers_bytes) * 1000 / plain_bytes,
+        }
+    }
+}
+
+/// Where the sticky partitioner is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StickyStatus {
+    pub partition: i32,
+    /// What the partition got since its turn began.
+    pub appended_bytes: i64,
+    /// Bytes after which its turn ends when a batch is full.
+    pub turn_bytes: i32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +121,26 @@ impl Producer {
 
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
+    }
+
+    pub fn metrics(&self) -> BatchMetrics {
+        self.metrics
+    }
+
+    /// How well records are expected to compress, in thousandths.
+    pub fn expected_ratio_permille(&self) -> i32 {
+        self.accumulator.ratio().permille()
+    }
+
+    /// `None` unless a record of the topic was sent that might go anywhere.
+    pub fn sticky(&self, topic: &Topic) -> Option<StickyStatus> {
+        let (partition, appended_bytes) = self.sticky_turn(topic)?;
+        Some(StickyStatus { partition, appended_bytes, turn_bytes: self.config.batch_size.max(1) })
+    }
+
+    /// The application waits in `flush()`.
+    pub fn is_in_flush(&self) -> bool {
+        self.flush.is_some()
     }
 
     /// The producer's id and epoch, once it has them.

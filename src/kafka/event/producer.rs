@@ -1,4 +1,4 @@
-//! What goes on in producers that have transactions.
+//! What goes on in producers beside their batches.
 
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{BatchId, ClientName, TopicPartition};
@@ -17,4 +17,10 @@ pub enum ProducerEvent {
         exception: String,
         error: ErrorCode,
     },
+    /// Records that may go anywhere go to this partition from now on (R-PROD-11).
+    StickyPartitionChosen { client: ClientName, tp: TopicPartition },
+    /// `flush()` returned: all that was sent before it has its outcome.
+    Flushed { client: ClientName, took_ms: i64 },
+    /// The time of `close()` was over while records had no outcome: they fail.
+    Forced { client: ClientName, records: i64 },
 }

@@ -79,6 +79,8 @@ pub const FORMS: &[Form] = &[
     form("abort transaction of bank", "has it abort its transaction"),
     form("pause checkout", "lets a producer send nothing more"),
     form("resume checkout", "lets it send again"),
+    form("flush checkout", "has it send at once what lingers and wait for the outcome of all it has sent"),
+    form("close checkout within 5s", "has it end in this time, and give up what has no outcome then"),
     form("subscribe consumer-c to orders,payments", "lets a consumer read these topics instead"),
     form(
         "subscribe consumer-c to pattern \"audit-.*\"",

@@ -70,7 +70,8 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
             _ => Written::consumer(consumer(&mut words)?),
         },
         "commit" if words.starts_with(&["transaction", "of"]) => wish(&mut words, Wish::Commit)?.into(),
-        "pause" | "resume" | "close" | "subscribe" | "unsubscribe" | "assign" | "seek" | "commit" => {
+        "pause" | "resume" | "flush" | "close" | "subscribe" | "unsubscribe" | "assign" | "seek"
+        | "commit" => {
             let client = client(&mut words)?;
             call(known, &mut words, client)?.into()
         }
@@ -138,6 +139,7 @@ fn wish(words: &mut Words, wish: Wish) -> Result<Command, CommandError> {
 /// What a client is to do, after the verb and its name.
 fn call(verb: &str, words: &mut Words, client: ClientName) -> Result<Command, CommandError> {
     match verb {
+        "flush" => Ok(Command::Flush(client)),
         "pause" => consumers::pause(words, client),
         "resume" => consumers::resume(words, client),
         "subscribe" => consumers::subscribe(words, client),

@@ -56,6 +56,7 @@ pub fn print(command: &Command) -> String {
         Command::AddConsumer(spec) => add_consumer(spec),
         Command::AddApplication(spec) => application::print(spec),
         Command::AddShareConsumer(spec) => share::print(spec),
+        Command::Flush(name) => format!("flush {}", client(name)),
         Command::Close(name) => format!("close {}", client(name)),
         Command::CloseWith { client, options } => consumers::print_close(client, options),
         Command::Ask { client, ask } => consumers::print(client, ask),

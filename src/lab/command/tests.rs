@@ -149,6 +149,7 @@ fn every_command_has_one_text_form_and_an_example() {
         "add producer checkout-api to orders rate 12/s keys \"cart-{0..7}\" acks=1 linger.ms=20",
         Command::AddProducer(producer("checkout-api", "orders")),
     );
+    check("flush p", Command::Flush("p".into()));
     let keyless: KeyPattern = "none".parse().expect("no keys");
     let keyless = ProducerSpec {
         value: ValuePattern::for_keys(&keyless),

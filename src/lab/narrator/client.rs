@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::cluster::Processes;
 use super::partition::PATIENCE_MS;
 use super::{Sentence, Subject, Tone};
-use crate::kafka::event::{Act, CommitOutcome, Event};
+use crate::kafka::event::{Act, CommitOutcome, Event, ProducerEvent};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, NodeId, Offset, TopicPartition};
@@ -19,6 +19,8 @@ pub(super) struct Clients {
     retried: BTreeSet<(ClientName, TopicPartition, ErrorCode)>,
     /// When a late acknowledgement was last told.
     late: BTreeMap<(ClientName, TopicPartition), Time>,
+    /// When a producer's sticky partition was last told.
+    stuck: BTreeMap<ClientName, Time>,
 }
 
 impl Clients {
@@ -57,6 +59,9 @@ impl Clients {
             Event::BatchAcknowledged { client, tp, base_offset, records, latency_ms, .. } => {
                 self.acknowledged(time, client, tp, *base_offset, *records, *latency_ms)
             }
+            Event::Producer(event) => {
+                (!self.is_told_often(time, event)).then(|| super::producer::tell(time, event))
+            }
             Event::BatchRetried { client, tp, error, .. } => {
                 if !self.retried.insert((client.clone(), tp.clone(), *error)) {
                     return None;
@@ -71,6 +76,18 @@ impl Clients {
             }
             event => simple(time, event),
         }
+    }
+
+    /// Where keyless records go is told at first, and then at most every minute: a busy producer goes on many times a
+    /// second.
+    fn is_told_often(&mut self, time: Time, event: &ProducerEvent) -> bool {
+        const PAUSE_MS: i64 = 60_000;
+        let ProducerEvent::StickyPartitionChosen { client, .. } = event else { return false };
+        let told = self.stuck.get(client).is_some_and(|told| time.ms_since(*told) < PAUSE_MS);
+        if !told {
+            self.stuck.insert(client.clone(), time);
+        }
+        told
     }
 
     /// Told after a retry or a long wait, and then not for each batch that waited.
@@ -122,7 +139,6 @@ fn simple(time: Time, event: &Event) -> Option<Sentence> {
         )
         .detail("The application is told; the client does not try again.")
         .rules(&["R-PROD-17"]),
-        Event::Producer(event) => super::producer::tell(time, event),
         Event::ProducerPaused { client } => about(time, Tone::Info, client, format!("{client} paused"))
             .detail("Its application sends nothing more; what it has sent goes on."),
         Event::ProducerResumed { client } => about(time, Tone::Info, client, format!("{client} sends again")),

@@ -370,6 +370,21 @@ fn what_kafka_refuses_is_refused_with_kafkas_error() {
 }
 
 #[test]
+fn a_producer_may_have_no_keys_and_a_partition_of_its_own() {
+    let text = "[[producer]]\nname = \"clicks\"\ntopic = \"orders\"\nkeys = \"none\"\npartition = 2\n\
+                value = \"{n} {random 40}\"\nvalue-size = 100\nconfig = { \"compression.type\" = \"lz4\" }\n";
+    let scenario = Scenario::parse(&format!("{RIGHT}{text}")).expect("it is right");
+    let expected = "add producer clicks to orders rate 5/s keys none partition 2 value \"{n} {random 40}\" \
+                    value-size 100 compression.type=lz4";
+    assert!(commands(&scenario).contains(expected), "{}", commands(&scenario));
+    check_added(
+        "[[producer]]\nname = \"p\"\ntopic = \"orders\"\nconfig = { \"compression.type\" = \"brotli\" }\n",
+        "line 20, column 12: INVALID_CONFIG: Invalid value brotli for configuration compression.type: String must be one of: none, \
+         gzip, snappy, lz4, zstd",
+    );
+}
+
+#[test]
 fn rates_keys_and_programs_are_checked() {
     check(
         12,

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** checking changes nothing.
 
-use crate::client::consumer::Consumer;
+use crate::client::consumer::{Consumer, GroupMembership};
 use crate::client::producer::Producer;
 use crate::client::program::Order;
 use crate::kafka::config::{
@@ -57,9 +57,12 @@ impl World {
                 self.check_new_client(&spec.name)?;
                 spec.check().map(|_| ()).map_err(|error| refuse_with(ErrorCode::InvalidConfig, error))
             }
-            Command::Pause(name) | Command::Resume(name) => self.check_producer(name),
+            Command::Pause(name) | Command::Resume(name) | Command::Flush(name) => self.check_producer(name),
             Command::Transaction { client, .. } => self.check_transactional(client),
             Command::Close(name) => self.check_running(&Target::Client(name.clone())),
+            Command::CloseWith { client, options } if options.membership == GroupMembership::Default => {
+                self.check_producer(client).or_else(|_| self.check_consumer(client).map(|_| ()))
+            }
             Command::CloseWith { client, .. } => self.check_consumer(client).map(|_| ()),
             Command::Ask { client, ask } => {
                 self.check_consumer(client)?.check_ask(ask).map_err(|error| refuse(error.to_string()))

@@ -111,6 +111,11 @@ impl World {
                     part(fx, |fx| producer.resume(now, fx));
                 }
             }),
+            Command::Flush(name) => self.tell_client(&name, |machine, now, fx| {
+                if let Machine::Producer(producer) = machine {
+                    part(fx, |fx| producer.flush(now, fx));
+                }
+            }),
             Command::Transaction { client, wish } => self.tell_client(&client, |machine, now, fx| {
                 if let Machine::Producer(producer) = machine {
                     part(fx, |fx| producer.wish(now, wish, fx));
@@ -125,11 +130,16 @@ impl World {
                 Machine::Application(application) => part(fx, |fx| application.close(now, fx)),
                 _ => {}
             }),
-            Command::CloseWith { client, options } => self.tell_client(&client, |machine, now, fx| {
-                if let Machine::Consumer(consumer) = machine {
-                    part(fx, |fx| consumer.close(now, options, fx));
-                }
-            }),
+            Command::CloseWith { client, options } => {
+                self.tell_client(&client, |machine, now, fx| match machine {
+                    Machine::Producer(producer) => part(fx, |fx| match options.timeout_ms {
+                        Some(timeout_ms) => producer.close_within(now, timeout_ms, fx),
+                        None => producer.close(now, fx),
+                    }),
+                    Machine::Consumer(consumer) => part(fx, |fx| consumer.close(now, options, fx)),
+                    _ => {}
+                })
+            }
             Command::Ask { client, ask } => self.tell_client(&client, |machine, now, fx| {
                 if let Machine::Consumer(consumer) = machine {
                     part(fx, |fx| consumer.ask(now, ask, fx));

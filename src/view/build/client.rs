@@ -78,6 +78,9 @@ fn producer_waiting(source: &ClientSource<'_, Producer>, now: Time) -> Option<St
             ProducerWaiting::Connection(broker) => format!("Connects to broker {broker}."),
         });
     }
+    if producer.is_in_flush() {
+        return Some("flush() waits for the outcome of what was sent.".to_owned());
+    }
     let retried =
         producer.batches(now).find(|batch| batch.attempts > 0 && batch.state != BatchState::GivenUp)?;
     Some(format!(

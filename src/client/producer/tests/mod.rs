@@ -2,6 +2,7 @@
 
 #[cfg(feature = "codecs")]
 mod compression;
+mod ending;
 mod partitioning;
 mod retries;
 mod sending;

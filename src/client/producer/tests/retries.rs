@@ -101,6 +101,37 @@ fn retried_batches_keep_their_order_with_idempotence_r_prod_21_29() {
 }
 
 #[test]
+fn a_batch_that_waits_for_an_earlier_one_keeps_its_broker_s_others_waiting_r_prod_3() {
+    let of_0 = |sent: &Produced| sent.batches.iter().any(|(partition, _)| *partition == 0);
+    let in_turn = [("partitioner.class", "org.apache.kafka.clients.producer.RoundRobinPartitioner")];
+    let mut bench = Bench::new("10/s", &in_turn, &[1, 1]);
+    let sent: Vec<Produced> = (0..4).map(|_| bench.next()).collect();
+    let mut error = ErrorCode::NotEnoughReplicas;
+    for sent in &sent {
+        if of_0(sent) {
+            bench.refuse(sent, error);
+            error = ErrorCode::OutOfOrderSequenceNumber;
+        } else {
+            bench.accept(sent);
+        }
+    }
+    let again = loop {
+        let sent = bench.next();
+        if of_0(&sent) {
+            break sent;
+        }
+        bench.accept(&sent);
+    };
+    bench.run_for(2000);
+    assert!(
+        bench.produced.len() <= 1,
+        "partition 1 waits behind partition 0's second batch, and that for the first"
+    );
+    bench.accept(&again);
+    assert!(bench.produced.iter().any(of_0));
+}
+
+#[test]
 fn a_retry_is_overtaken_without_idempotence_r_prod_21() {
     let mut bench = Bench::new("10/s", &[("enable.idempotence", "false")], &[1]);
     let (first, second) = (bench.next(), bench.next());

@@ -44,7 +44,7 @@ fn transactions() -> impl Strategy<Value = Option<TransactionPace>> {
     )
 }
 
-fn producers() -> impl Strategy<Value = ProducerSpec> {
+fn producers() -> BoxedStrategy<ProducerSpec> {
     let rate = prop_oneof!["[1-9][0-9]{0,2}/s", "1/[1-9][0-9]{0,3}ms", "[1-9]/min", "1/2h"];
     let keys = prop_oneof!["[a-z \"\\\\]{1,8}", "[a-z-]{0,8}\\{0\\.\\.[0-9]{1,4}\\}[a-z=]{0,4}"];
     let rest = (
@@ -54,15 +54,15 @@ fn producers() -> impl Strategy<Value = ProducerSpec> {
         transactions(),
         configs(),
     );
-    (name(), topic(), rate, keys, rest).prop_map(
-        |(name, topic, rate, keys, (partition, value, value_size, transactions, config))| {
+    (name(), topic(), rate, keys, rest)
+        .prop_map(|(name, topic, rate, keys, (partition, value, value_size, transactions, config))| {
             let keys = keys.parse().expect("a key pattern");
             let value = value.map_or_else(|| ValuePattern::for_keys(&keys), |text| ValuePattern::new(&text));
             let rate = rate.parse().expect("a rate");
             let name = ClientName::new(&name);
             ProducerSpec { name, topic, rate, keys, partition, value, value_size, transactions, config }
-        },
-    )
+        })
+        .boxed()
 }
 
 fn line() -> BoxedStrategy<Line> {
@@ -230,6 +230,7 @@ fn commands() -> impl Strategy<Value = Command> {
         share_consumers().prop_map(Command::AddShareConsumer),
         client().prop_map(Command::Pause),
         client().prop_map(Command::Resume),
+        client().prop_map(Command::Flush),
         client().prop_map(Command::Close),
         client().prop_map(Command::Crash),
         (client(), order()).prop_map(|(client, order)| Command::Program { client, order }),
@@ -273,7 +274,14 @@ fn commands() -> impl Strategy<Value = Command> {
         (partition(), replicas).prop_map(|(partition, replicas)| Command::Reassign { partition, replicas }),
         partition().prop_map(Command::CancelReassignment),
     ];
-    prop_oneof![processes, clients, topics, partitions, groups().prop_map(Command::Groups)]
+    // A test's stack does not hold all of them at once.
+    prop_oneof![
+        processes.boxed(),
+        clients.boxed(),
+        topics.boxed(),
+        partitions.boxed(),
+        groups().prop_map(Command::Groups).boxed()
+    ]
 }
 
 proptest! {

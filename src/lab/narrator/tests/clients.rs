@@ -125,6 +125,33 @@ fn a_producer_gets_its_id_pauses_and_fails() {
 }
 
 #[test]
+fn where_keyless_records_go_is_told_now_and_then_and_how_flush_and_close_end_each_time() {
+    let client = || name("checkout-api");
+    let chosen = |partition| {
+        Event::Producer(ProducerEvent::StickyPartitionChosen { client: client(), tp: tp(partition) })
+    };
+    check(
+        &[
+            (1, chosen(1)),
+            (30_000, chosen(2)),
+            (60_001, chosen(0)),
+            (60_002, Event::Producer(ProducerEvent::Flushed { client: client(), took_ms: 45 })),
+            (60_003, Event::Producer(ProducerEvent::Forced { client: client(), records: 7 })),
+        ],
+        expect![[r#"
+            00:00.001  checkout-api: records without key go to orders-1 now (R-PROD-11, R-PROD-12)
+                Info: One partition gets about batch.size bytes in a row, then another drawn at random, rather one with a short queue.
+            01:00.001  checkout-api: records without key go to orders-0 now (R-PROD-11, R-PROD-12)
+                Info: One partition gets about batch.size bytes in a row, then another drawn at random, rather one with a short queue.
+            01:00.002  checkout-api: flush() returned after 45 ms (R-PROD-8)
+                Info: What lingered was sent at once, and all that was sent before has its outcome.
+            01:00.003  checkout-api closed without waiting for 7 records (R-PROD-8)
+                Bad: The time given to close() is over; they fail, whether a broker has them or not.
+        "#]],
+    );
+}
+
+#[test]
 fn a_position_that_the_log_does_not_have_is_told_before_where_it_is_set_to() {
     let offset = Offset(3);
     check(
