@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::client::admin::GroupOperation;
+use crate::client::admin::{GroupOperation, TransactionOperation};
 use crate::client::application::ApplicationSpec;
 use crate::client::consumer::{Ask, CloseOptions, ConsumerSpec};
 use crate::client::producer::{ProducerSpec, Wish};
@@ -156,6 +156,8 @@ pub enum Command {
     Describe(Resource),
     /// What `kafka-consumer-groups.sh` does.
     Groups(GroupOperation),
+    /// What `kafka-transactions.sh` does.
+    Transactions(TransactionOperation),
     /// How the controllers' quorum stands, and how far brokers follow it.
     DescribeQuorum,
 }

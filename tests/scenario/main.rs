@@ -43,4 +43,5 @@ mod share_admin;
 mod share_consumers;
 mod sharing;
 mod snapshots;
+mod transaction_admin;
 mod transactions;

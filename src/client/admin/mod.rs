@@ -1,31 +1,35 @@
 //! The administrator's tools: `kafka-topics.sh`, `kafka-configs.sh`, `kafka-leader-election.sh`,
-//! `kafka-reassign-partitions.sh`, `kafka-delete-records.sh` and `kafka-consumer-groups.sh` on top of Kafka's `KafkaAdminClient`.
+//! `kafka-reassign-partitions.sh`, `kafka-delete-records.sh`, `kafka-consumer-groups.sh` and `kafka-transactions.sh` on top of
+//! Kafka's `KafkaAdminClient`.
 //!
 //! Operations are worked off one after the other, as a person at a shell would have it. What a change did to the cluster
 //! is told by the controller's events; only a refusal is told here.
 //!
 //! **Invariant:** each operation has one outcome within default.api.timeout.ms of its turn.
 
+mod errand;
 mod groups;
 mod operation;
+mod transactions;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use kafka_protocol::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
+use kafka_protocol::messages::FindCoordinatorResponse;
 
-use groups::{Errand, Heard, Next, To};
+use errand::{Errand, Heard, Next, To};
 pub use groups::{GROUP_STATES, GROUP_TYPES, Goal, GroupOperation, ListFilter, OfEach, Reset, Scope, Target};
 pub use operation::Operation;
+pub use transactions::{TransactionFilter, TransactionOperation};
 
 use super::config::CommonConfig;
 use super::metadata::{Metadata, main_peer};
 use crate::kafka::effects::{Effects, Input, Peer};
 use crate::kafka::event::Event;
 use crate::kafka::network_client::{NetworkClient, NetworkEvent, NetworkTimer};
-use crate::kafka::protocol::{ErrorCode, Request, Response};
+use crate::kafka::protocol::{ErrorCode, Response};
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, ClientName, GroupId, NodeId, Topic};
+use crate::kafka::types::{BrokerId, ClientName, NodeId, Topic};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AdminTimer {
@@ -49,7 +53,7 @@ pub type Outcome = Result<(), (ErrorCode, String)>;
 enum Context {
     Metadata,
     /// FindCoordinator.
-    Coordinator,
+    Coordinator(To),
     Operation,
 }
 
@@ -65,8 +69,8 @@ struct Call {
     in_flight: bool,
     /// Of what takes several requests.
     errand: Option<Errand>,
-    /// The coordinator of the group that it is about, once it was found.
-    coordinator: Option<BrokerId>,
+    /// The coordinator that was found last, and of what.
+    coordinator: Option<(To, BrokerId)>,
 }
 
 #[derive(Clone, Debug)]
@@ -86,9 +90,6 @@ const API_TIMEOUT_MS: i64 = 60_000;
 const IDLE_MS: i64 = 10_000;
 /// `KafkaAdminClient` has one request in flight for each connection.
 const MAX_IN_FLIGHT: i32 = 1;
-
-/// FindCoordinator's key type of a group.
-const GROUP_KEY: i8 = 0;
 
 type Fx<'a> = &'a mut Effects<AdminTimer>;
 
@@ -147,8 +148,8 @@ impl AdminClient {
             let message = format!("timed out after {} attempt(s)", call.tries);
             return self.finish(now, Err((ErrorCode::RequestTimedOut, message)), fx);
         }
-        if let (Operation::Groups(operation), None) = (&call.operation, &call.errand) {
-            call.errand = Some(Errand::new(operation.clone(), now, &self.metadata));
+        if call.errand.is_none() {
+            call.errand = Errand::of(&call.operation, now, &self.metadata);
         }
         self.metadata.want(call.topics());
         if !call.in_flight && call.not_before <= now {
@@ -195,26 +196,26 @@ impl AdminClient {
     /// The next request of an errand, or its end.
     fn go_on(&mut self, now: Time, deadline: Time, fx: Fx<'_>) {
         let Some(call) = self.calls.front_mut() else { return };
-        let Some(next) = call.errand.as_mut().map(|errand| errand.next(&self.metadata)) else { return };
-        let (node, request, context) = match (next, call.coordinator) {
-            (Next::Metadata, _) => {
+        let Some(next) = call.errand.as_mut().map(|errand| errand.next(now, &self.metadata)) else { return };
+        let (node, request, context) = match next {
+            Next::Metadata => {
                 self.metadata.want(call.topics());
                 return self.metadata.request_update();
             }
-            (Next::Done(findings), _) => {
+            Next::Done(findings) => {
                 findings.into_iter().for_each(|event| fx.event(*event));
                 return self.finish(now, Ok(()), fx);
             }
-            (Next::Refused(error, message), _) => return self.finish(now, Err((error, message)), fx),
-            (Next::Instead(operations), _) => return self.put_instead(now, operations, fx),
-            (Next::Ask(To::Broker(node), request), _) => (Some(node), *request, Context::Operation),
-            (Next::Ask(To::Coordinator(_), request), Some(node)) => {
-                (Some(node), *request, Context::Operation)
-            }
-            (Next::Ask(To::Coordinator(group), _), None) => {
-                let node = self.metadata.least_loaded(now, &self.network);
-                (node, find_coordinator(&group), Context::Coordinator)
-            }
+            Next::Refused(error, message) => return self.finish(now, Err((error, message)), fx),
+            Next::Instead(operations) => return self.put_instead(now, operations, fx),
+            Next::Ask(to, request) => match (&to, &call.coordinator) {
+                (To::Broker(node), _) => (Some(*node), *request, Context::Operation),
+                (to, Some((of, node))) if of == to => (Some(*node), *request, Context::Operation),
+                _ => {
+                    let node = self.metadata.least_loaded(now, &self.network);
+                    (node, to.lookup(), Context::Coordinator(to))
+                }
+            },
         };
         let Some(node) = node else { return };
         if !self.network.ready(now, main_peer(node), fx) {
@@ -263,8 +264,8 @@ impl AdminClient {
         }
         let (error, message) = match (context, response) {
             (Context::Metadata, Response::Metadata(answer)) => return self.metadata.on_response(now, answer),
-            (Context::Coordinator, Response::FindCoordinator(answer)) => {
-                return self.on_coordinator(now, answer, fx);
+            (Context::Coordinator(of), Response::FindCoordinator(answer)) => {
+                return self.on_coordinator(now, of, answer, fx);
             }
             (Context::Operation, response) => operation::outcome(response),
             (context, response) => panic!("{:?} answers {context:?}", response.api()),
@@ -286,12 +287,12 @@ impl AdminClient {
         }
     }
 
-    fn on_coordinator(&mut self, now: Time, answer: &FindCoordinatorResponse, fx: Fx<'_>) {
+    fn on_coordinator(&mut self, now: Time, of: To, answer: &FindCoordinatorResponse, fx: Fx<'_>) {
         let Some(call) = self.calls.front_mut() else { return };
         call.in_flight = false;
         let found = answer.coordinators.first();
         match found.map(|found| (ErrorCode::from_code(found.error_code), BrokerId(found.node_id.0))) {
-            Some((ErrorCode::None, node)) => call.coordinator = Some(node),
+            Some((ErrorCode::None, node)) => call.coordinator = Some((of, node)),
             Some((error, _)) if !error.is_retriable() => {
                 self.finish(now, Err((error, error.name().to_owned())), fx);
             }
@@ -305,7 +306,7 @@ impl AdminClient {
         for context in contexts {
             match context {
                 Context::Metadata => self.metadata.on_failure(now),
-                Context::Coordinator | Context::Operation => lost = true,
+                Context::Coordinator(_) | Context::Operation => lost = true,
             }
         }
         if let Some(call) = self.calls.front_mut() {
@@ -371,13 +372,6 @@ impl Call {
             None => self.operation.asks_leader_of().map(|tp| tp.topic.clone()).into_iter().collect(),
         }
     }
-}
-
-fn find_coordinator(group: &GroupId) -> Request {
-    FindCoordinatorRequest::default()
-        .with_key_type(GROUP_KEY)
-        .with_coordinator_keys(vec![group.to_wire()])
-        .into()
 }
 
 #[cfg(test)]

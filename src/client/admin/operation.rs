@@ -20,6 +20,7 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 
 use super::groups::GroupOperation;
+use super::transactions::TransactionOperation;
 use crate::kafka::controller::configs::{self, ConfigSource, Op, Resource};
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::event::Event;
@@ -70,6 +71,7 @@ pub enum Operation {
         partition: Option<TopicPartition>,
     },
     Groups(GroupOperation),
+    Transactions(TransactionOperation),
     /// `None` cancels what is under way.
     Reassign {
         partition: TopicPartition,
@@ -162,7 +164,9 @@ impl Operation {
                     .with_partitions(vec![partition]);
                 DeleteRecordsRequest::default().with_topics(vec![topic]).with_timeout_ms(timeout_ms).into()
             }
-            Operation::Groups(_) => unreachable!("an errand makes its own requests"),
+            Operation::Groups(_) | Operation::Transactions(_) => {
+                unreachable!("an errand makes its own requests")
+            }
             Operation::ElectLeader { kind, partition } => {
                 let named = partition.as_ref().map(|tp| {
                     let topic = TopicPartitions::default().with_topic(TopicName(tp.topic.to_wire()));

@@ -12,6 +12,7 @@ mod reason;
 mod share;
 mod told;
 mod transaction;
+mod transactions_told;
 
 use std::rc::Rc;
 
@@ -38,6 +39,7 @@ pub use told::{
     SharePosition,
 };
 pub use transaction::{EndReason, TransactionEvent};
+pub use transactions_told::{ActiveProducer, DescribedTransaction, ListedTransaction, TransactionsTold};
 
 /// A request by who sent it and its number there: no two of a process are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -589,4 +591,8 @@ pub enum Event {
         error: ErrorCode,
     },
     Application(ApplicationEvent),
+    /// What an administrator was told of transactions.
+    TransactionsTold {
+        told: TransactionsTold,
+    },
 }

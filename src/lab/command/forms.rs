@@ -199,6 +199,13 @@ pub const FORMS: &[Form] = &[
         "reset offsets of all groups all topics to current",
         "does such a thing for every group without members",
     ),
+    form("list transactions", "tells of every transactional id in which state it is, and who coordinates it"),
+    form(
+        "list transactions longer than 10s matching \"bank-.*\"",
+        "tells of those that began so long ago and have such a name; either may be left out",
+    ),
+    form("describe transaction bank-1", "tells how the transaction of such a transactional id stands"),
+    form("describe producers of orders-0", "tells who has written to a partition, and what is open there"),
     form("describe quorum", "tells how far each controller and broker is in the metadata log"),
 ];
 

@@ -16,9 +16,8 @@ use crate::sim::Command;
 
 const MOMENT: &str = "a moment such as 2026-01-01T00:00:30.000, in UTC";
 
-/// `groups`, `groups type consumer,share state Empty,Stable`, after `list`.
+/// `type consumer,share state Empty,Stable`, after `list groups`.
 pub(super) fn list(words: &mut Words) -> Result<Command, CommandError> {
-    words.expect("groups")?;
     let mut filter = ListFilter::default();
     if words.accept("type").is_some() {
         filter.types = some_of(words, &GROUP_TYPES)?;

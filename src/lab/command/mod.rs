@@ -19,6 +19,7 @@ mod share;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod transactions;
 mod words;
 
 pub use complete::{Clients, ConsumerDraft, ProducerDraft, Written};

@@ -9,6 +9,7 @@ use super::groups;
 use super::program as programs;
 use super::share;
 use super::tokens::tokens;
+use super::transactions;
 use super::words::{Words, check_filled, duration_us, one_of};
 use crate::client::admin::{GroupOperation, OfEach};
 use crate::client::consumer::{Choice, Line};
@@ -100,7 +101,10 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
         "set" => set(&mut words)?.into(),
         "unset" => unset(&mut words)?.into(),
         "describe" => describe(&mut words)?.into(),
-        "list" => groups::list(&mut words)?.into(),
+        "list" => match one_of(&mut words, &["groups", "transactions"])? {
+            "groups" => groups::list(&mut words)?.into(),
+            _ => transactions::list(&mut words)?.into(),
+        },
         "plan" => groups::reset(&mut words, false)?.into(),
         "reset" => groups::reset(&mut words, true)?.into(),
         _ => {
@@ -264,25 +268,36 @@ pub(super) fn partition(words: &mut Words) -> Result<TopicPartition, CommandErro
 }
 
 fn describe(words: &mut Words) -> Result<Command, CommandError> {
-    Ok(
-        match one_of(words, &["topic", "broker", "cluster", "group", "all", "quorum", "configs", "offsets"])?
-        {
-            "quorum" => Command::DescribeQuorum,
-            "group" => Command::Groups(GroupOperation::Describe(groups::group(words)?)),
-            "all" => groups::of_each(words, OfEach::Describe)?,
-            "offsets" => {
-                words.expect("of")?;
-                let each = GroupOperation::OfEach(OfEach::DescribeOffsets);
-                Command::Groups(groups::group_or_all(words)?.map_or(each, GroupOperation::DescribeOffsets))
-            }
-            "configs" => {
-                words.expect("of")?;
-                words.expect("group")?;
-                Command::Describe(Resource::Group(groups::group(words)?))
-            }
-            what => Command::Describe(owner(what, words)?.into()),
-        },
-    )
+    const WHAT: [&str; 10] = [
+        "topic",
+        "broker",
+        "cluster",
+        "group",
+        "all",
+        "quorum",
+        "configs",
+        "offsets",
+        "transaction",
+        "producers",
+    ];
+    Ok(match one_of(words, &WHAT)? {
+        "transaction" => transactions::describe(words)?,
+        "producers" => transactions::describe_producers(words)?,
+        "quorum" => Command::DescribeQuorum,
+        "group" => Command::Groups(GroupOperation::Describe(groups::group(words)?)),
+        "all" => groups::of_each(words, OfEach::Describe)?,
+        "offsets" => {
+            words.expect("of")?;
+            let each = GroupOperation::OfEach(OfEach::DescribeOffsets);
+            Command::Groups(groups::group_or_all(words)?.map_or(each, GroupOperation::DescribeOffsets))
+        }
+        "configs" => {
+            words.expect("of")?;
+            words.expect("group")?;
+            Command::Describe(Resource::Group(groups::group(words)?))
+        }
+        what => Command::Describe(owner(what, words)?.into()),
+    })
 }
 
 /// `slow broker 2 to broker 3 by 200ms`

@@ -8,6 +8,7 @@ use super::groups;
 use super::program;
 use super::share;
 use super::tokens::quote;
+use super::transactions;
 use crate::client::consumer::ConsumerSpec;
 use crate::client::producer::Wish;
 use crate::client::producer::workload::{ProducerSpec, ValuePattern};
@@ -113,6 +114,7 @@ pub fn print(command: &Command) -> String {
             format!("describe configs of group {}", quote(group.as_str()))
         }
         Command::Groups(operation) => groups::print(operation),
+        Command::Transactions(operation) => transactions::print(operation),
     }
 }
 

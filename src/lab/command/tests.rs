@@ -263,7 +263,7 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
     );
     check_refused(
         "describe",
-        "column 9: expected topic, broker, cluster, group, all, quorum, configs, offsets",
+        "column 9: expected topic, broker, cluster, group, all, quorum, configs, offsets, transaction, producers",
     );
     check_refused("describe group", "column 15: expected the name of a group");
     check_refused("describe configs of billing", "column 21: expected group");

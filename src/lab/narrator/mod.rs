@@ -17,6 +17,7 @@ mod producer;
 mod share;
 mod storage;
 mod transaction;
+mod transaction_admin;
 #[cfg(test)]
 mod tests;
 
@@ -210,6 +211,7 @@ impl Narrator {
             Event::Application(event) => application::tell(time, event),
             Event::Share(event) => self.shares.tell(time, event),
             Event::Transaction(event) => transaction::tell(time, event),
+            Event::TransactionsTold { told } => Some(transaction_admin::tell(time, told)),
 
             // What the command did is told; the controller's decisions are told, not each broker's obedience.
             Event::CommandGiven { .. }

@@ -82,8 +82,10 @@ impl World {
             Command::Describe(Resource::Broker(Some(broker))) => {
                 self.find(&Target::Broker(*broker)).map(|_| ())
             }
-            Command::Describe(_) | Command::DescribeQuorum | Command::Groups(_) => Ok(()),
-            Command::AddPartitions { .. }
+            Command::Describe(_) | Command::DescribeQuorum => Ok(()),
+            Command::Groups(_)
+            | Command::Transactions(_)
+            | Command::AddPartitions { .. }
             | Command::DeleteTopic(_)
             | Command::DeleteRecords { .. }
             | Command::ElectLeader { .. }

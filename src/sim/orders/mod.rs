@@ -174,6 +174,9 @@ impl World {
             Command::Describe(resource) => self.administrate(text, Operation::DescribeConfigs(resource)),
             Command::DescribeQuorum => self.administrate(text, Operation::DescribeQuorum),
             Command::Groups(operation) => self.administrate(text, Operation::Groups(operation)),
+            Command::Transactions(operation) => {
+                self.administrate(text, Operation::Transactions(operation));
+            }
             Command::AddPartitions { topic, count } => {
                 self.administrate(text, Operation::AddPartitions { topic, count });
             }

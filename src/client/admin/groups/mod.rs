@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use filter::{GROUP_STATES, GROUP_TYPES, ListFilter};
 
+use super::errand::{Heard, Next, To};
 use crate::client::metadata::Metadata;
 use crate::kafka::event::{
     DescribedGroup, DescribedMember, Event, GroupPosition, GroupsTold, ListedGroup, OffsetReset,
@@ -105,36 +106,6 @@ pub enum Target {
     Since {
         wall_ms: i64,
     },
-}
-
-/// Whom to ask.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum To {
-    Broker(BrokerId),
-    Coordinator(GroupId),
-}
-
-/// What an errand needs.
-#[derive(Debug)]
-pub(super) enum Next {
-    Ask(To, Box<Request>),
-    /// Newer metadata, or metadata of more topics.
-    Metadata,
-    Done(Option<Box<Event>>),
-    /// These are to be done instead, each for itself: what is refused for one group is done for the next.
-    Instead(Vec<GroupOperation>),
-    Refused(ErrorCode, String),
-}
-
-/// What came of an answer.
-#[derive(Debug, PartialEq)]
-pub(super) enum Heard {
-    Taken,
-    /// The same broker may answer later.
-    Again,
-    /// Another broker is to be asked.
-    Elsewhere,
-    Refused(ErrorCode, String),
 }
 
 /// What ListOffsets can say of a partition.

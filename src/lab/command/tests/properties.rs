@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::subsequence;
 
 use super::*;
-use crate::client::admin::OfEach;
+use crate::client::admin::{OfEach, TransactionFilter, TransactionOperation};
 use crate::client::producer::{TransactionPace, Wish};
 use crate::client::program::{Committed, Order, Passage, Stop, Which};
 use crate::client::saying::{self, Saying};
@@ -14,7 +14,7 @@ use crate::client::share_consumer::ShareConsumerSpec;
 use crate::kafka::event::Halt;
 use crate::kafka::share::AcknowledgeType;
 use crate::kafka::types::Offset;
-use crate::kafka::types::{ControllerId, GroupId};
+use crate::kafka::types::{ControllerId, GroupId, TransactionalId};
 
 /// A name with nothing in it that a command cannot hold.
 fn name() -> impl Strategy<Value = String> {
@@ -280,7 +280,21 @@ fn commands() -> impl Strategy<Value = Command> {
         clients.boxed(),
         topics.boxed(),
         partitions.boxed(),
-        groups().prop_map(Command::Groups).boxed()
+        groups().prop_map(Command::Groups).boxed(),
+        asked_of_transactions().prop_map(Command::Transactions).boxed(),
+    ]
+}
+
+fn asked_of_transactions() -> impl Strategy<Value = TransactionOperation> {
+    let partition =
+        || (name(), 0..=i32::MAX).prop_map(|(topic, n)| TopicPartition::new(&Topic::new(&topic), n));
+    let filter = (option::of(0..1_000_000_000i64), option::of(name()));
+    prop_oneof![
+        filter.prop_map(|(longer_than_ms, pattern)| {
+            TransactionOperation::List(TransactionFilter { longer_than_ms, pattern })
+        }),
+        name().prop_map(|id| TransactionOperation::Describe(TransactionalId::new(&id))),
+        partition().prop_map(TransactionOperation::DescribeProducers),
     ]
 }
 

@@ -1,7 +1,10 @@
 //! Transactions: begun, decided, over.
 
 use super::*;
-use crate::kafka::event::{EndReason, ProducerEvent, TransactionEvent};
+use crate::kafka::event::{
+    ActiveProducer, DescribedTransaction, EndReason, ListedTransaction, ProducerEvent, TransactionEvent,
+    TransactionsTold,
+};
 use crate::kafka::types::{BatchId, ProducerEpoch, ProducerId, TransactionalId};
 
 #[test]
@@ -87,5 +90,65 @@ fn a_producers_application_sees_what_becomes_of_its_transaction_r_txn_31() {
             00:00.002  checkout-api: commitTransaction() throws InvalidProducerEpochException (R-TXN-30, R-TXN-31)
                 Bad: What can be aborted its application aborts; after a fatal error it ends.
         "#]],
+    );
+}
+
+#[test]
+fn what_an_administrator_asked_of_transactions_is_told_r_cli_20() {
+    let (coordinator, id) = (BrokerId(2), TransactionalId::new("billing-1"));
+    let (producer, epoch) = (ProducerId(1000), ProducerEpoch(3));
+    let listed = |id: &str, state: &str| ListedTransaction {
+        id: TransactionalId::new(id),
+        coordinator,
+        producer,
+        state: state.to_owned(),
+    };
+    let described = |state: &str, began_ms_ago, partitions| {
+        TransactionsTold::Transaction(DescribedTransaction {
+            id: id.clone(),
+            coordinator,
+            producer,
+            epoch,
+            state: state.to_owned(),
+            timeout_ms: 60_000,
+            began_ms_ago,
+            partitions,
+        })
+    };
+    let active = |coordinator_epoch, open_since| ActiveProducer {
+        producer,
+        epoch,
+        coordinator_epoch,
+        last_sequence: 4,
+        wrote_ms_ago: 5_000,
+        open_since,
+    };
+    let told = [
+        TransactionsTold::List(vec![]),
+        TransactionsTold::List(vec![listed("a", "Empty"), listed("b", "Ongoing")]),
+        described("Ongoing", Some(12_000), vec![tp(0), tp(1)]),
+        described("Empty", None, vec![]),
+        TransactionsTold::Producers { tp: tp(0), producers: vec![] },
+        TransactionsTold::Producers {
+            tp: tp(0),
+            producers: vec![active(None, Some(Offset(7))), active(Some(5), None)],
+        },
+    ];
+    check(
+        &told.map(|told| (0, Event::TransactionsTold { told })),
+        expect![[r#"
+        00:00.000  no transactional id is listed (R-CLI-20)
+            Info: Each broker tells of those that it coordinates.
+        00:00.000  2 transactional ids: a (Empty, producer 1000, coordinated by broker 2); b (Ongoing, producer 1000, coordinated by broker 2) (R-CLI-20)
+            Info: Each broker tells of those that it coordinates.
+        00:00.000  billing-1: Ongoing in orders-0, orders-1 (R-CLI-20)
+            Info: Broker 2 coordinates it, as producer 1000 in epoch 3. Its last transaction began 12 s ago. It may take 1 min.
+        00:00.000  billing-1: Empty (R-CLI-20)
+            Info: Broker 2 coordinates it, as producer 1000 in epoch 3. It has had no transaction. It may take 1 min.
+        00:00.000  orders-0: no producer with an id is known (R-CLI-20)
+            Info
+        00:00.000  orders-0: 2 producers, 1 transaction open (R-CLI-20)
+            Info: 1000 in epoch 3: sequence 4 5 s ago, transaction open from offset 7 on; 1000 in epoch 3: sequence 4 5 s ago, last marker in coordinator epoch 5.
+    "#]],
     );
 }

@@ -1,0 +1,239 @@
+//! What an administrator asks of transactions: `kafka-transactions.sh` (`TransactionsCommand` and the handlers of
+//! `KafkaAdminClient`; R-CLI-20).
+//!
+//! What an errand does not know yet is what it asks for next, whichever answers were lost meanwhile.
+//!
+//! **Invariant:** a list is told only after every broker has answered.
+
+mod request;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kafka_protocol::messages as m;
+use kafka_protocol::messages::describe_producers_response::ProducerState;
+use kafka_protocol::messages::describe_transactions_response::TransactionState;
+
+use super::errand::{Heard, Next, To};
+use crate::client::metadata::Metadata;
+use crate::kafka::event::{ActiveProducer, DescribedTransaction, Event, ListedTransaction, TransactionsTold};
+use crate::kafka::protocol::{ErrorCode, Request, Response};
+use crate::kafka::time::Time;
+use crate::kafka::types::{
+    BrokerId, Offset, ProducerEpoch, ProducerId, Topic, TopicPartition, TransactionalId,
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransactionOperation {
+    /// Every broker is asked for the transactional ids that it coordinates.
+    List(TransactionFilter),
+    Describe(TransactionalId),
+    /// Who has written to a partition.
+    DescribeProducers(TopicPartition),
+}
+
+/// `--duration-filter` and `--transactional-id-pattern`; what is empty lets all pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TransactionFilter {
+    /// Only what began more than so many milliseconds ago.
+    pub longer_than_ms: Option<i64>,
+    /// A regular expression for the whole id.
+    pub pattern: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct TransactionErrand {
+    operation: TransactionOperation,
+    /// The metadata that there was at the start: what is newer counts.
+    started_at: u32,
+    listed: BTreeMap<BrokerId, Vec<ListedTransaction>>,
+    /// Who coordinates an id and what it says of it; `None` of an id that it does not know.
+    described: BTreeMap<TransactionalId, Option<(BrokerId, TransactionState)>>,
+    producers: BTreeMap<TopicPartition, Vec<ProducerState>>,
+}
+
+impl TransactionErrand {
+    pub(super) fn new(operation: TransactionOperation, metadata: &Metadata) -> TransactionErrand {
+        TransactionErrand {
+            operation,
+            started_at: metadata.update_version(),
+            listed: BTreeMap::new(),
+            described: BTreeMap::new(),
+            producers: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn topics(&self) -> BTreeSet<Topic> {
+        match &self.operation {
+            TransactionOperation::List(_) | TransactionOperation::Describe(_) => BTreeSet::new(),
+            TransactionOperation::DescribeProducers(tp) => [tp.topic.clone()].into(),
+        }
+    }
+
+    pub(super) fn next(&mut self, now: Time, metadata: &Metadata) -> Next {
+        if metadata.update_version() <= self.started_at {
+            return Next::Metadata;
+        }
+        let told = match &self.operation {
+            TransactionOperation::List(filter) => {
+                self.listed(metadata, || request::list(filter)).map(TransactionsTold::List)
+            }
+            TransactionOperation::Describe(id) => {
+                self.transaction(now, id).map(TransactionsTold::Transaction)
+            }
+            TransactionOperation::DescribeProducers(tp) => self
+                .producers_of(now, tp, metadata)
+                .map(|producers| TransactionsTold::Producers { tp: tp.clone(), producers }),
+        };
+        match told {
+            Ok(told) => Next::Done(Some(Box::new(Event::TransactionsTold { told }))),
+            Err(next) => next,
+        }
+    }
+
+    /// The ids of all brokers, by name (`AllBrokersStrategy`).
+    fn listed(
+        &self,
+        metadata: &Metadata,
+        request: impl Fn() -> Request,
+    ) -> Result<Vec<ListedTransaction>, Next> {
+        if let Some(node) = metadata.nodes().find(|node| !self.listed.contains_key(node)) {
+            return Err(Next::Ask(To::Broker(node), Box::new(request())));
+        }
+        let mut all: Vec<ListedTransaction> = self.listed.values().flatten().cloned().collect();
+        all.sort();
+        Ok(all)
+    }
+
+    fn transaction(&self, now: Time, id: &TransactionalId) -> Result<DescribedTransaction, Next> {
+        match self.described.get(id) {
+            Some(Some((coordinator, state))) => Ok(transaction(now, *coordinator, id, state)),
+            Some(None) => {
+                let message = format!("its coordinator knows no transactional id {id}");
+                Err(Next::Refused(ErrorCode::TransactionalIdNotFound, message))
+            }
+            None => {
+                let to = To::TransactionCoordinator(id.clone());
+                Err(Next::Ask(to, Box::new(request::describe(id))))
+            }
+        }
+    }
+
+    /// What the leader knows (`PartitionLeaderStrategy`).
+    fn producers_of(
+        &self,
+        now: Time,
+        tp: &TopicPartition,
+        metadata: &Metadata,
+    ) -> Result<Vec<ActiveProducer>, Next> {
+        if let Some(producers) = self.producers.get(tp) {
+            return Ok(producers.iter().map(|state| active(now, state)).collect());
+        }
+        let (leader, _) = metadata.leader(tp).ok_or(Next::Metadata)?;
+        Err(Next::Ask(To::Broker(leader), Box::new(request::producers(std::slice::from_ref(tp)))))
+    }
+
+    pub(super) fn hear(&mut self, from: BrokerId, response: &Response) -> Heard {
+        match response {
+            Response::ListTransactions(answer) => self.hear_list(from, answer),
+            Response::DescribeTransactions(answer) => self.hear_description(from, answer),
+            Response::DescribeProducers(answer) => self.hear_producers(answer),
+            response => panic!("{} answers no errand about transactions", response.api().name()),
+        }
+    }
+
+    fn hear_list(&mut self, from: BrokerId, answer: &m::ListTransactionsResponse) -> Heard {
+        match ErrorCode::from_code(answer.error_code) {
+            ErrorCode::None => {
+                let listed = answer.transaction_states.iter().map(|state| ListedTransaction {
+                    id: TransactionalId::new(&state.transactional_id),
+                    coordinator: from,
+                    producer: ProducerId(state.producer_id.0),
+                    state: state.transaction_state.to_string(),
+                });
+                self.listed.insert(from, listed.collect());
+                Heard::Taken
+            }
+            ErrorCode::CoordinatorLoadInProgress => Heard::Again,
+            error => refused(error, format!("broker {from}")),
+        }
+    }
+
+    fn hear_description(&mut self, from: BrokerId, answer: &m::DescribeTransactionsResponse) -> Heard {
+        for state in &answer.transaction_states {
+            let id = TransactionalId::new(&state.transactional_id);
+            let known = match ErrorCode::from_code(state.error_code) {
+                ErrorCode::None => Some((from, state.clone())),
+                ErrorCode::TransactionalIdNotFound => None,
+                ErrorCode::CoordinatorLoadInProgress => return Heard::Again,
+                ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable => return Heard::Elsewhere,
+                error => return refused(error, id.to_string()),
+            };
+            self.described.insert(id, known);
+        }
+        Heard::Taken
+    }
+
+    /// What the leader says; a partition that another one leads by now is asked for again.
+    fn hear_producers(&mut self, answer: &m::DescribeProducersResponse) -> Heard {
+        let mut heard = Heard::Taken;
+        for topic in &answer.topics {
+            let name = Topic::new(&topic.name);
+            for partition in &topic.partitions {
+                let tp = TopicPartition::new(&name, partition.partition_index);
+                match ErrorCode::from_code(partition.error_code) {
+                    ErrorCode::None => drop(self.producers.insert(tp, partition.active_producers.clone())),
+                    ErrorCode::NotLeaderOrFollower | ErrorCode::UnknownTopicOrPartition => {
+                        heard = Heard::Again;
+                    }
+                    error => return refused(error, tp.to_string()),
+                }
+            }
+        }
+        heard
+    }
+}
+
+fn refused(error: ErrorCode, of: String) -> Heard {
+    Heard::Refused(error, format!("{of}: {}", error.name()))
+}
+
+fn transaction(
+    now: Time,
+    coordinator: BrokerId,
+    id: &TransactionalId,
+    state: &TransactionState,
+) -> DescribedTransaction {
+    DescribedTransaction {
+        id: id.clone(),
+        coordinator,
+        producer: ProducerId(state.producer_id.0),
+        epoch: ProducerEpoch(state.producer_epoch),
+        state: state.transaction_state.to_string(),
+        timeout_ms: state.transaction_timeout_ms,
+        began_ms_ago: (state.transaction_start_time_ms >= 0)
+            .then(|| now.wall_ms() - state.transaction_start_time_ms),
+        partitions: partitions_of(state),
+    }
+}
+
+fn partitions_of(state: &TransactionState) -> Vec<TopicPartition> {
+    let of_topic = |topic: &m::describe_transactions_response::TopicData| {
+        let name = Topic::new(&topic.topic);
+        topic.partitions.iter().map(|number| TopicPartition::new(&name, *number)).collect::<Vec<_>>()
+    };
+    state.topics.iter().flat_map(of_topic).collect()
+}
+
+fn active(now: Time, state: &ProducerState) -> ActiveProducer {
+    ActiveProducer {
+        producer: ProducerId(state.producer_id.0),
+        // The wire has more room for it than an epoch takes.
+        epoch: ProducerEpoch(state.producer_epoch as i16),
+        coordinator_epoch: (state.coordinator_epoch >= 0).then_some(state.coordinator_epoch),
+        last_sequence: state.last_sequence,
+        wrote_ms_ago: now.wall_ms() - state.last_timestamp,
+        open_since: (state.current_txn_start_offset >= 0).then_some(Offset(state.current_txn_start_offset)),
+    }
+}

@@ -1,0 +1,54 @@
+//! What an administrator is told of transactions.
+
+use crate::kafka::types::{BrokerId, Offset, ProducerEpoch, ProducerId, TopicPartition, TransactionalId};
+
+/// What an administrator was told (`TransactionsCommand`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum TransactionsTold {
+    /// The transactional ids there are.
+    List(Vec<ListedTransaction>),
+    Transaction(DescribedTransaction),
+    /// Who has written to a partition with a producer id, as its leader knows.
+    Producers {
+        tp: TopicPartition,
+        producers: Vec<ActiveProducer>,
+    },
+}
+
+/// One line of a list of transactions.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListedTransaction {
+    pub id: TransactionalId,
+    pub coordinator: BrokerId,
+    pub producer: ProducerId,
+    pub state: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DescribedTransaction {
+    pub id: TransactionalId,
+    pub coordinator: BrokerId,
+    pub producer: ProducerId,
+    pub epoch: ProducerEpoch,
+    pub state: String,
+    /// transaction.timeout.ms
+    pub timeout_ms: i32,
+    /// Since its transaction began, by the administrator's clock; `None` if it never had one.
+    pub began_ms_ago: Option<i64>,
+    /// Those that still need a marker.
+    pub partitions: Vec<TopicPartition>,
+}
+
+/// What a partition's leader keeps of a producer.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActiveProducer {
+    pub producer: ProducerId,
+    pub epoch: ProducerEpoch,
+    /// Of the last marker; `None` before the first.
+    pub coordinator_epoch: Option<i32>,
+    pub last_sequence: i32,
+    /// Since its last batch, by the administrator's clock.
+    pub wrote_ms_ago: i64,
+    /// Where its open transaction begins.
+    pub open_since: Option<Offset>,
+}

@@ -1,0 +1,84 @@
+//! Transactions as an administrator asks of them.
+
+use super::{Sentence, Subject, Tone};
+use crate::kafka::event::{ActiveProducer, DescribedTransaction, ListedTransaction, TransactionsTold};
+use crate::kafka::time::Time;
+use crate::kafka::types::TopicPartition;
+use crate::lab::words::{count, duration, list};
+
+/// What an administrator asked for.
+pub(super) fn tell(time: Time, told: &TransactionsTold) -> Sentence {
+    match told {
+        TransactionsTold::List(transactions) => listed(time, transactions),
+        TransactionsTold::Transaction(described) => transaction(time, described),
+        TransactionsTold::Producers { tp, producers } => producers_of(time, tp, producers),
+    }
+}
+
+fn listed(time: Time, transactions: &[ListedTransaction]) -> Sentence {
+    let one = |listed: &ListedTransaction| {
+        let ListedTransaction { id, coordinator, producer, state } = listed;
+        format!("{id} ({state}, producer {producer}, coordinated by broker {coordinator})")
+    };
+    let title = match transactions {
+        [] => "no transactional id is listed".to_owned(),
+        all => {
+            let each: Vec<String> = all.iter().map(one).collect();
+            format!("{}: {}", count(all.len() as i64, "transactional id"), each.join("; "))
+        }
+    };
+    Sentence::new(time, Tone::Info, Subject::Cluster, title)
+        .detail("Each broker tells of those that it coordinates.")
+        .rules(&["R-CLI-20"])
+}
+
+fn transaction(time: Time, described: &DescribedTransaction) -> Sentence {
+    let DescribedTransaction {
+        id,
+        coordinator,
+        producer,
+        epoch,
+        state,
+        timeout_ms,
+        began_ms_ago,
+        partitions,
+    } = described;
+    let within = match partitions.is_empty() {
+        true => String::new(),
+        false => format!(" in {}", list(partitions)),
+    };
+    let began = match began_ms_ago {
+        Some(ms) => format!("Its last transaction began {} ago.", duration(*ms)),
+        None => "It has had no transaction.".to_owned(),
+    };
+    let detail = format!(
+        "Broker {coordinator} coordinates it, as producer {producer} in epoch {epoch}. {began} It may take {}.",
+        duration((*timeout_ms).into())
+    );
+    Sentence::new(time, Tone::Info, Subject::Broker(*coordinator), format!("{id}: {state}{within}"))
+        .detail(detail)
+        .rules(&["R-CLI-20"])
+}
+
+fn producers_of(time: Time, tp: &TopicPartition, producers: &[ActiveProducer]) -> Sentence {
+    let open = producers.iter().filter(|producer| producer.open_since.is_some()).count() as i64;
+    let title = match producers.len() as i64 {
+        0 => format!("{tp}: no producer with an id is known"),
+        number => format!("{tp}: {}, {} open", count(number, "producer"), count(open, "transaction")),
+    };
+    let one = |active: &ActiveProducer| {
+        let ActiveProducer { producer, epoch, coordinator_epoch, last_sequence, wrote_ms_ago, open_since } =
+            active;
+        let marked = coordinator_epoch.map(|epoch| format!(", last marker in coordinator epoch {epoch}"));
+        let open = open_since.map(|offset| format!(", transaction open from offset {offset} on"));
+        format!(
+            "{producer} in epoch {epoch}: sequence {last_sequence} {} ago{}{}",
+            duration(*wrote_ms_ago),
+            marked.unwrap_or_default(),
+            open.unwrap_or_default()
+        )
+    };
+    let each: Vec<String> = producers.iter().map(one).collect();
+    let detail = if each.is_empty() { String::new() } else { each.join("; ") + "." };
+    Sentence::new(time, Tone::Info, Subject::Partition(tp.clone()), title).detail(detail).rules(&["R-CLI-20"])
+}

@@ -1,0 +1,119 @@
+//! What an administrator does about transactions: listing, describing, finding those that hang, aborting them.
+
+use glassbroker::client::producer::Wish;
+use glassbroker::client::producer::transaction_manager::State;
+use glassbroker::kafka::event::{DescribedTransaction, Event, TransactionsTold};
+use glassbroker::kafka::protocol::ErrorCode;
+use glassbroker::sim::{Command, WorldConfig};
+
+use crate::dsl::{Cluster, cluster_with, config};
+use crate::group_admin::{order, refusal};
+
+/// A topic, and a producer whose transactions a person begins and ends; coordinators look for late ones often.
+fn with_bank() -> Cluster {
+    let interval = "transaction.abort.timed.out.transaction.cleanup.interval.ms";
+    let broker_config = config(&[(interval, "500")]);
+    let world = WorldConfig { broker_config, ..WorldConfig::default() };
+    let mut c = cluster_with(3, world).topic("t", 1, 3, &[]);
+    let given = [("transactional.id", "bank-1"), ("linger.ms", "0"), ("transaction.timeout.ms", "20000")];
+    c.producer("bank", "t", "100/s", &given);
+    let is_ready = |c: &Cluster| c.producer_state("bank").transaction_state() == Some(State::Ready);
+    c.until("it has a producer id", 10_000, is_ready);
+    c
+}
+
+/// Begins a transaction with two records.
+fn begin(c: &mut Cluster) {
+    c.give(Command::Transaction { client: "bank".into(), wish: Wish::Begin });
+    c.send("bank", 2);
+    c.run_ms(300);
+}
+
+fn told<T>(c: &mut Cluster, text: &str, take: impl Fn(&TransactionsTold) -> Option<T>) -> T {
+    order(c, text, |event| match event {
+        Event::TransactionsTold { told } => take(told),
+        Event::CommandRefused { message, .. } => panic!("{text}: {message}"),
+        _ => None,
+    })
+}
+
+/// As `bank-1 Ongoing`.
+fn listed(c: &mut Cluster, text: &str) -> Vec<String> {
+    told(c, text, |told| match told {
+        TransactionsTold::List(all) => {
+            Some(all.iter().map(|one| format!("{} {}", one.id, one.state)).collect())
+        }
+        _ => None,
+    })
+}
+
+fn described(c: &mut Cluster, id: &str) -> DescribedTransaction {
+    told(c, &format!("describe transaction {id}"), |told| match told {
+        TransactionsTold::Transaction(described) => Some(described.clone()),
+        _ => None,
+    })
+}
+
+/// Where the open transactions of t-0 begin, as its leader tells.
+fn open(c: &mut Cluster) -> Vec<i64> {
+    told(c, "describe producers of t-0", |told| match told {
+        TransactionsTold::Producers { producers, .. } => {
+            Some(producers.iter().filter_map(|producer| Some(producer.open_since?.0)).collect())
+        }
+        _ => None,
+    })
+}
+
+#[test]
+fn what_a_crashed_producer_left_open_is_told_until_its_timeout_r_cli_20_r_txn_26() {
+    let mut c = with_bank();
+    assert_eq!(listed(&mut c, "list transactions"), ["bank-1 Empty"]);
+    begin(&mut c);
+    c.order("crash bank");
+    c.run_ms(5_000);
+    assert_eq!(listed(&mut c, "list transactions"), ["bank-1 Ongoing"]);
+    let found = described(&mut c, "bank-1");
+    let partitions: Vec<String> = found.partitions.iter().map(ToString::to_string).collect();
+    assert_eq!((found.state.as_str(), partitions), ("Ongoing", vec!["t-0".to_owned()]));
+    assert_eq!(found.timeout_ms, 20_000);
+    assert!(matches!(found.began_ms_ago, Some(5_000..6_000)), "{found:?}");
+    assert_eq!(open(&mut c), [0]);
+
+    c.run_ms(20_000);
+    assert_eq!(described(&mut c, "bank-1").state, "CompleteAbort");
+    assert_eq!(described(&mut c, "bank-1").partitions, []);
+    assert_eq!(open(&mut c), [0; 0]);
+}
+
+#[test]
+fn transactions_are_listed_by_name_and_by_how_long_they_take_r_cli_20() {
+    let mut c = with_bank();
+    begin(&mut c);
+    assert_eq!(listed(&mut c, "list transactions matching \"bank-.\""), ["bank-1 Ongoing"]);
+    assert_eq!(listed(&mut c, "list transactions matching bank"), [""; 0], "the whole id has to match");
+    assert_eq!(listed(&mut c, "list transactions longer than 5s"), [""; 0]);
+    c.run_ms(5_000);
+    assert_eq!(listed(&mut c, "list transactions longer than 5s"), ["bank-1 Ongoing"]);
+    let (error, _) = order(&mut c, "list transactions matching \"(\"", refusal);
+    assert_eq!(error, ErrorCode::InvalidRegularExpression);
+}
+
+#[test]
+fn an_id_that_no_coordinator_knows_is_not_described_r_cli_20() {
+    let mut c = with_bank();
+    let refused = order(&mut c, "describe transaction bnk-1", refusal);
+    let message = "its coordinator knows no transactional id bnk-1".to_owned();
+    assert_eq!(refused, (ErrorCode::TransactionalIdNotFound, message));
+}
+
+#[test]
+fn an_administrator_finds_the_new_coordinator_of_transactions_r_cli_20_r_txn_28() {
+    let mut c = with_bank();
+    begin(&mut c);
+    let before = described(&mut c, "bank-1").coordinator;
+    c.kill(before.0);
+    c.run_ms(1_000);
+    let after = described(&mut c, "bank-1");
+    assert_ne!(after.coordinator, before);
+    assert_eq!(after.state, "Ongoing");
+}
