@@ -6,16 +6,20 @@ use glassbroker::kafka::event::{DescribedTransaction, Event, TransactionsTold};
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::sim::{Command, WorldConfig};
 
-use crate::dsl::{Cluster, cluster_with, config};
+use crate::dsl::{Cluster, cluster_with, config, tp};
 use crate::group_admin::{order, refusal};
 
 /// A topic, and a producer whose transactions a person begins and ends; coordinators look for late ones often.
 fn with_bank() -> Cluster {
+    with_bank_of("20000")
+}
+
+fn with_bank_of(timeout_ms: &str) -> Cluster {
     let interval = "transaction.abort.timed.out.transaction.cleanup.interval.ms";
     let broker_config = config(&[(interval, "500")]);
     let world = WorldConfig { broker_config, ..WorldConfig::default() };
     let mut c = cluster_with(3, world).topic("t", 1, 3, &[]);
-    let given = [("transactional.id", "bank-1"), ("linger.ms", "0"), ("transaction.timeout.ms", "20000")];
+    let given = [("transactional.id", "bank-1"), ("linger.ms", "0"), ("transaction.timeout.ms", timeout_ms)];
     c.producer("bank", "t", "100/s", &given);
     let is_ready = |c: &Cluster| c.producer_state("bank").transaction_state() == Some(State::Ready);
     c.until("it has a producer id", 10_000, is_ready);
@@ -116,4 +120,53 @@ fn an_administrator_finds_the_new_coordinator_of_transactions_r_cli_20_r_txn_28(
     let after = described(&mut c, "bank-1");
     assert_ne!(after.coordinator, before);
     assert_eq!(after.state, "Ongoing");
+}
+
+/// Where transactions hang in t, as `t-0 0`.
+fn hanging(c: &mut Cluster) -> Vec<String> {
+    told(c, "find hanging transactions of topic t longer than 1min", |told| match told {
+        TransactionsTold::Hanging(all) => {
+            Some(all.iter().map(|one| format!("{} {}", one.tp, one.start)).collect())
+        }
+        _ => None,
+    })
+}
+
+fn last_stable(c: &Cluster) -> i64 {
+    let leader =
+        c.world.active_controller().expect("a controller").image().partition(&tp("t-0")).expect("t").leader;
+    c.partition(leader.0, "t-0").expect("it leads").log.last_stable_offset().0
+}
+
+#[test]
+fn a_transaction_that_its_coordinator_knows_does_not_hang_r_cli_20_r_txn_25() {
+    let mut c = with_bank_of("200000");
+    begin(&mut c);
+    c.run_ms(70_000);
+    assert_eq!(open(&mut c), [0]);
+    assert_eq!(hanging(&mut c), [""; 0]);
+}
+
+#[test]
+fn a_transaction_that_no_coordinator_knows_is_found_and_aborted_r_cli_20_r_txn_20_r_txn_25() {
+    let mut c = with_bank();
+    begin(&mut c);
+    c.order("crash bank");
+    // Somebody deletes what the coordinators know.
+    c.order("delete topic __transaction_state");
+    assert_eq!(hanging(&mut c), [""; 0], "it might still be young");
+    c.run_ms(70_000);
+    assert_eq!(listed(&mut c, "list transactions"), [""; 0]);
+    assert_eq!(hanging(&mut c), ["t-0 0"]);
+    assert_eq!(last_stable(&c), 0);
+
+    let (error, _) = order(&mut c, "abort transaction on t-0 from offset 1", refusal);
+    assert_eq!(error, ErrorCode::InvalidTxnState, "none begins there");
+    let aborted = told(&mut c, "abort transaction on t-0 from offset 0", |told| match told {
+        TransactionsTold::Aborted(aborted) => Some(aborted.start.0),
+        _ => None,
+    });
+    assert_eq!(aborted, 0);
+    assert_eq!(last_stable(&c), 3, "two records and the marker");
+    assert_eq!(hanging(&mut c), [""; 0]);
 }

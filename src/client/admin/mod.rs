@@ -19,7 +19,7 @@ use kafka_protocol::messages::FindCoordinatorResponse;
 use errand::{Errand, Heard, Next, To};
 pub use groups::{GROUP_STATES, GROUP_TYPES, Goal, GroupOperation, ListFilter, OfEach, Reset, Scope, Target};
 pub use operation::Operation;
-pub use transactions::{TransactionFilter, TransactionOperation};
+pub use transactions::{Area, TransactionFilter, TransactionOperation};
 
 use super::config::CommonConfig;
 use super::metadata::{Metadata, main_peer};

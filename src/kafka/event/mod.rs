@@ -39,7 +39,9 @@ pub use told::{
     SharePosition,
 };
 pub use transaction::{EndReason, TransactionEvent};
-pub use transactions_told::{ActiveProducer, DescribedTransaction, ListedTransaction, TransactionsTold};
+pub use transactions_told::{
+    ActiveProducer, DescribedTransaction, HangingTransaction, ListedTransaction, TransactionsTold,
+};
 
 /// A request by who sent it and its number there: no two of a process are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -13,6 +13,21 @@ pub enum TransactionsTold {
         tp: TopicPartition,
         producers: Vec<ActiveProducer>,
     },
+    /// Open transactions that no coordinator is going to end.
+    Hanging(Vec<HangingTransaction>),
+    /// A transaction was ended in one partition, by a marker that no coordinator sent.
+    Aborted(HangingTransaction),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HangingTransaction {
+    pub tp: TopicPartition,
+    pub producer: ProducerId,
+    pub epoch: ProducerEpoch,
+    /// The offset with which it begins.
+    pub start: Offset,
+    /// Since its producer's last batch, by the administrator's clock.
+    pub wrote_ms_ago: i64,
 }
 
 /// One line of a list of transactions.

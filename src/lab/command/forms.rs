@@ -206,6 +206,14 @@ pub const FORMS: &[Form] = &[
     ),
     form("describe transaction bank-1", "tells how the transaction of such a transactional id stands"),
     form("describe producers of orders-0", "tells who has written to a partition, and what is open there"),
+    form(
+        "find hanging transactions of topic orders",
+        "looks for open transactions that no coordinator is going to end; also `of orders-0`, `longer than 30min`",
+    ),
+    form(
+        "abort transaction on orders-0 from offset 40",
+        "ends the one that begins with this offset, in one partition and without its coordinator",
+    ),
     form("describe quorum", "tells how far each controller and broker is in the metadata log"),
 ];
 

@@ -77,6 +77,8 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
             call(known, &mut words, client)?.into()
         }
         "begin" => wish(&mut words, Wish::Begin)?.into(),
+        "abort" if words.starts_with(&["transaction", "on"]) => transactions::abort(&mut words)?.into(),
+        "find" => transactions::find(&mut words)?.into(),
         "abort" => wish(&mut words, Wish::Abort)?.into(),
         "crash" => crash(&mut words)?.into(),
         "hang" => {

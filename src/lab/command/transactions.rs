@@ -5,8 +5,8 @@ use super::parse::partition;
 use super::print::duration;
 use super::tokens::quote;
 use super::words::{Words, check_filled, duration_us};
-use crate::client::admin::{TransactionFilter, TransactionOperation};
-use crate::kafka::types::TransactionalId;
+use crate::client::admin::{Area, TransactionFilter, TransactionOperation};
+use crate::kafka::types::{Offset, Topic, TransactionalId};
 use crate::sim::Command;
 
 /// `longer than 10s matching "bank-.*"`, after `list transactions`.
@@ -51,6 +51,30 @@ pub(super) fn describe_producers(words: &mut Words) -> Result<Command, CommandEr
     Ok(Command::Transactions(TransactionOperation::DescribeProducers(partition(words)?)))
 }
 
+/// `hanging transactions of topic orders longer than 30min`, after `find`.
+pub(super) fn find(words: &mut Words) -> Result<Command, CommandError> {
+    for keyword in ["hanging", "transactions", "of"] {
+        words.expect(keyword)?;
+    }
+    let area = match words.accept("topic") {
+        Some(_) => Area::Topic(Topic::new(&words.plain("a topic's name")?.text)),
+        None => Area::Partition(partition(words)?),
+    };
+    let longer_than_ms = longer_than(words)?;
+    Ok(Command::Transactions(TransactionOperation::FindHanging { area, longer_than_ms }))
+}
+
+/// `transaction on orders-0 from offset 40`, after `abort`.
+pub(super) fn abort(words: &mut Words) -> Result<Command, CommandError> {
+    words.expect("transaction")?;
+    words.expect("on")?;
+    let tp = partition(words)?;
+    words.expect("from")?;
+    words.expect("offset")?;
+    let start = Offset(words.parsed("an offset")?);
+    Ok(Command::Transactions(TransactionOperation::Abort { tp, start }))
+}
+
 pub(super) fn print(operation: &TransactionOperation) -> String {
     let longer_than = |ms: &i64| format!(" longer than {}", duration(ms.saturating_mul(1000)));
     match operation {
@@ -62,6 +86,17 @@ pub(super) fn print(operation: &TransactionOperation) -> String {
         TransactionOperation::Describe(id) => format!("describe transaction {}", quote(id.as_str())),
         TransactionOperation::DescribeProducers(tp) => {
             format!("describe producers of {}", quote(&tp.to_string()))
+        }
+        TransactionOperation::FindHanging { area, longer_than_ms } => {
+            let area = match area {
+                Area::Topic(topic) => format!("topic {}", quote(topic.as_str())),
+                Area::Partition(tp) => quote(&tp.to_string()),
+            };
+            let longer_than = longer_than_ms.as_ref().map(longer_than).unwrap_or_default();
+            format!("find hanging transactions of {area}{longer_than}")
+        }
+        TransactionOperation::Abort { tp, start } => {
+            format!("abort transaction on {} from offset {start}", quote(&tp.to_string()))
         }
     }
 }
@@ -93,7 +128,17 @@ mod tests {
         check("list transactions longer than 1500ms matching \"bank-.*\"", list(Some(1500), Some("bank-.*")));
         check("describe transaction bank-1", TransactionOperation::Describe(TransactionalId::new("bank-1")));
         let orders = crate::kafka::types::TopicPartition::new(&"orders".into(), 0);
-        check("describe producers of orders-0", TransactionOperation::DescribeProducers(orders));
+        check("describe producers of orders-0", TransactionOperation::DescribeProducers(orders.clone()));
+        let find = |area, longer_than_ms| TransactionOperation::FindHanging { area, longer_than_ms };
+        check("find hanging transactions of topic orders", find(Area::Topic("orders".into()), None));
+        check(
+            "find hanging transactions of orders-0 longer than 30min",
+            find(Area::Partition(orders.clone()), Some(1_800_000)),
+        );
+        let abort = TransactionOperation::Abort { tp: orders, start: Offset(40) };
+        check("abort transaction on orders-0 from offset 40", abort);
+        check_refused("find transactions", "column 6: expected hanging");
+        check_refused("abort transaction on orders-0", "column 30: expected from");
         check_refused("list transactions longer", "column 25: expected than");
         check_refused(
             "list transactions longer than 5us",

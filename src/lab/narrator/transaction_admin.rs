@@ -1,7 +1,9 @@
 //! Transactions as an administrator asks of them.
 
 use super::{Sentence, Subject, Tone};
-use crate::kafka::event::{ActiveProducer, DescribedTransaction, ListedTransaction, TransactionsTold};
+use crate::kafka::event::{
+    ActiveProducer, DescribedTransaction, HangingTransaction, ListedTransaction, TransactionsTold,
+};
 use crate::kafka::time::Time;
 use crate::kafka::types::TopicPartition;
 use crate::lab::words::{count, duration, list};
@@ -12,6 +14,8 @@ pub(super) fn tell(time: Time, told: &TransactionsTold) -> Sentence {
         TransactionsTold::List(transactions) => listed(time, transactions),
         TransactionsTold::Transaction(described) => transaction(time, described),
         TransactionsTold::Producers { tp, producers } => producers_of(time, tp, producers),
+        TransactionsTold::Hanging(all) => hanging(time, all),
+        TransactionsTold::Aborted(transaction) => aborted(time, transaction),
     }
 }
 
@@ -81,4 +85,40 @@ fn producers_of(time: Time, tp: &TopicPartition, producers: &[ActiveProducer]) -
     let each: Vec<String> = producers.iter().map(one).collect();
     let detail = if each.is_empty() { String::new() } else { each.join("; ") + "." };
     Sentence::new(time, Tone::Info, Subject::Partition(tp.clone()), title).detail(detail).rules(&["R-CLI-20"])
+}
+
+fn hanging(time: Time, all: &[HangingTransaction]) -> Sentence {
+    if all.is_empty() {
+        return Sentence::new(
+            time,
+            Tone::Info,
+            Subject::Cluster,
+            "no hanging transaction is found".to_owned(),
+        )
+        .detail("Whatever has been open for so long is still to be ended by its coordinator.")
+        .rules(&["R-CLI-20"]);
+    }
+    let one = |hanging: &HangingTransaction| {
+        let HangingTransaction { tp, producer, epoch, start, wrote_ms_ago } = hanging;
+        let ago = duration(*wrote_ms_ago);
+        format!("{tp} from offset {start} on (producer {producer} in epoch {epoch}, silent for {ago})")
+    };
+    let each: Vec<String> = all.iter().map(one).collect();
+    let title = format!("{} found: {}", count(all.len() as i64, "hanging transaction"), each.join("; "));
+    Sentence::new(time, Tone::Bad, Subject::Cluster, title)
+        .detail(
+            "No coordinator is going to end what is open there, and readers of committed data wait for it.",
+        )
+        .rules(&["R-CLI-20", "R-TXN-25"])
+}
+
+fn aborted(time: Time, transaction: &HangingTransaction) -> Sentence {
+    let HangingTransaction { tp, producer, start, .. } = transaction;
+    let title =
+        format!("{tp}: the transaction of producer {producer} from offset {start} on is aborted by hand");
+    Sentence::new(time, Tone::Good, Subject::Partition(tp.clone()), title)
+        .detail(
+            "The marker is in this partition alone; readers of committed data no longer wait for it here.",
+        )
+        .rules(&["R-CLI-20", "R-TXN-25"])
 }

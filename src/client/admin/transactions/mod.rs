@@ -3,8 +3,9 @@
 //!
 //! What an errand does not know yet is what it asks for next, whichever answers were lost meanwhile.
 //!
-//! **Invariant:** a list is told only after every broker has answered.
+//! **Invariant:** a list is told only after every broker has answered; a transaction hangs only if its coordinator was asked.
 
+mod hanging;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,24 @@ pub enum TransactionOperation {
     Describe(TransactionalId),
     /// Who has written to a partition.
     DescribeProducers(TopicPartition),
+    /// What is open for longer than transactions may take, and that no coordinator is going to end.
+    FindHanging {
+        area: Area,
+        /// `--max-transaction-timeout`, in milliseconds; `None` for the tool's 15 minutes.
+        longer_than_ms: Option<i64>,
+    },
+    /// Ends the transaction that begins with this offset, in one partition and without its coordinator.
+    Abort {
+        tp: TopicPartition,
+        start: Offset,
+    },
+}
+
+/// Where to look for transactions that hang.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Area {
+    Topic(Topic),
+    Partition(TopicPartition),
 }
 
 /// `--duration-filter` and `--transactional-id-pattern`; what is empty lets all pass.
@@ -51,6 +70,10 @@ pub(super) struct TransactionErrand {
     /// Who coordinates an id and what it says of it; `None` of an id that it does not know.
     described: BTreeMap<TransactionalId, Option<(BrokerId, TransactionState)>>,
     producers: BTreeMap<TopicPartition, Vec<ProducerState>>,
+    /// What may hang, as it was when the last leader had answered.
+    candidates: Option<Vec<(TopicPartition, ProducerState)>>,
+    /// The marker of [`TransactionOperation::Abort`] is written.
+    aborted: bool,
 }
 
 impl TransactionErrand {
@@ -61,13 +84,18 @@ impl TransactionErrand {
             listed: BTreeMap::new(),
             described: BTreeMap::new(),
             producers: BTreeMap::new(),
+            candidates: None,
+            aborted: false,
         }
     }
 
     pub(super) fn topics(&self) -> BTreeSet<Topic> {
         match &self.operation {
             TransactionOperation::List(_) | TransactionOperation::Describe(_) => BTreeSet::new(),
-            TransactionOperation::DescribeProducers(tp) => [tp.topic.clone()].into(),
+            TransactionOperation::FindHanging { area: Area::Topic(topic), .. } => [topic.clone()].into(),
+            TransactionOperation::FindHanging { area: Area::Partition(tp), .. }
+            | TransactionOperation::DescribeProducers(tp)
+            | TransactionOperation::Abort { tp, .. } => [tp.topic.clone()].into(),
         }
     }
 
@@ -75,7 +103,7 @@ impl TransactionErrand {
         if metadata.update_version() <= self.started_at {
             return Next::Metadata;
         }
-        let told = match &self.operation {
+        let told = match &self.operation.clone() {
             TransactionOperation::List(filter) => {
                 self.listed(metadata, || request::list(filter)).map(TransactionsTold::List)
             }
@@ -85,6 +113,12 @@ impl TransactionErrand {
             TransactionOperation::DescribeProducers(tp) => self
                 .producers_of(now, tp, metadata)
                 .map(|producers| TransactionsTold::Producers { tp: tp.clone(), producers }),
+            TransactionOperation::FindHanging { area, longer_than_ms } => {
+                self.hanging(now, area, *longer_than_ms, metadata).map(TransactionsTold::Hanging)
+            }
+            TransactionOperation::Abort { tp, start } => {
+                self.abort(now, tp, *start, metadata).map(TransactionsTold::Aborted)
+            }
         };
         match told {
             Ok(told) => Next::Done(Some(Box::new(Event::TransactionsTold { told }))),
@@ -127,11 +161,8 @@ impl TransactionErrand {
         tp: &TopicPartition,
         metadata: &Metadata,
     ) -> Result<Vec<ActiveProducer>, Next> {
-        if let Some(producers) = self.producers.get(tp) {
-            return Ok(producers.iter().map(|state| active(now, state)).collect());
-        }
-        let (leader, _) = metadata.leader(tp).ok_or(Next::Metadata)?;
-        Err(Next::Ask(To::Broker(leader), Box::new(request::producers(std::slice::from_ref(tp)))))
+        let producers = self.learn_producers(std::slice::from_ref(tp), metadata)?;
+        Ok(producers.iter().map(|(_, state)| active(now, state)).collect())
     }
 
     pub(super) fn hear(&mut self, from: BrokerId, response: &Response) -> Heard {
@@ -139,6 +170,7 @@ impl TransactionErrand {
             Response::ListTransactions(answer) => self.hear_list(from, answer),
             Response::DescribeTransactions(answer) => self.hear_description(from, answer),
             Response::DescribeProducers(answer) => self.hear_producers(answer),
+            Response::WriteTxnMarkers(answer) => self.hear_marked(answer),
             response => panic!("{} answers no errand about transactions", response.api().name()),
         }
     }

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use kafka_protocol::messages as m;
 use kafka_protocol::messages::describe_producers_request::TopicRequest;
+use kafka_protocol::messages::describe_producers_response::ProducerState;
 use kafka_protocol::protocol::StrBytes;
 
 use super::TransactionFilter;
 use crate::kafka::protocol::Request;
-use crate::kafka::types::{Topic, TopicPartition, TransactionalId};
+use crate::kafka::protocol::markers::{WritableMarker, WriteTxnMarkersRequest};
+use crate::kafka::types::{ProducerEpoch, ProducerId, Topic, TopicPartition, TransactionalId};
 
 /// Brokers leave out what does not pass. A duration of -1 lets all pass.
 pub(super) fn list(filter: &TransactionFilter) -> Request {
@@ -16,6 +18,26 @@ pub(super) fn list(filter: &TransactionFilter) -> Request {
         .with_duration_filter(filter.longer_than_ms.unwrap_or(-1))
         .with_transactional_id_pattern(filter.pattern.clone().map(StrBytes::from_string))
         .into()
+}
+
+/// The ids that have these producer ids.
+pub(super) fn list_of(producers: impl Iterator<Item = ProducerId>) -> Request {
+    let producers = producers.map(|producer| producer.0.into()).collect();
+    m::ListTransactionsRequest::default().with_duration_filter(-1).with_producer_id_filters(producers).into()
+}
+
+/// Ends what is open in one partition alone (`AbortTransactionSpec`).
+pub(super) fn abort(tp: &TopicPartition, state: &ProducerState) -> Request {
+    let marker = WritableMarker {
+        producer_id: ProducerId(state.producer_id.0),
+        producer_epoch: ProducerEpoch(state.producer_epoch as i16),
+        committed: false,
+        partitions: [tp.clone()].into(),
+        // Before the first marker none is known; no coordinator's epoch is less than 0.
+        coordinator_epoch: state.coordinator_epoch.max(0),
+        transaction_version: 0,
+    };
+    WriteTxnMarkersRequest { markers: vec![marker] }.into()
 }
 
 pub(super) fn describe(id: &TransactionalId) -> Request {

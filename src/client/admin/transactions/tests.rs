@@ -155,3 +155,80 @@ fn producers_are_described_by_the_leader() {
     let seen: Vec<_> = producers.iter().map(|p| (p.producer.0, p.wrote_ms_ago, p.open_since)).collect();
     assert_eq!(seen, [(7, 1000, Some(Offset(5))), (8, 0, None)]);
 }
+
+fn find(longer_than_ms: Option<i64>) -> TransactionOperation {
+    TransactionOperation::FindHanging { area: Area::Topic("t".into()), longer_than_ms }
+}
+
+const QUARTER_MS: i64 = 15 * 60_000;
+
+/// The producers whose transactions hang, after the leader has told of three of which the first two are open for longer.
+fn check_hanging(described: Response, expected: &[i64]) {
+    let (mut errand, metadata) = errand(find(None));
+    assert_eq!(asked(errand.next(NOW, &metadata)), (To::Broker(BrokerId(2)), ApiKey::DescribeProducers));
+    let all = [(7, 0, QUARTER_MS + 1), (8, 4, QUARTER_MS + 1), (9, 6, QUARTER_MS)];
+    errand.hear(BrokerId(2), &producers(ErrorCode::None, &all));
+    for broker in [1, 2].map(BrokerId) {
+        assert_eq!(asked(errand.next(NOW, &metadata)), (To::Broker(broker), ApiKey::ListTransactions));
+        errand.hear(broker, &list(ErrorCode::None, "bank-1", 7));
+    }
+    let next = asked(errand.next(NOW, &metadata));
+    assert_eq!(next, (To::TransactionCoordinator(id()), ApiKey::DescribeTransactions));
+    errand.hear(BrokerId(1), &described);
+    // Time that went by while coordinators answered makes no more of them hang.
+    let TransactionsTold::Hanging(all) = told(errand.next(NOW.plus_ms(5), &metadata)) else { panic!("they") };
+    assert_eq!(all.iter().map(|one| one.producer.0).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn what_no_coordinator_is_to_end_hangs_r_txn_25() {
+    check_hanging(description(ErrorCode::None, vec![0]), &[8]);
+    check_hanging(description(ErrorCode::None, vec![1]), &[7, 8]);
+    check_hanging(description(ErrorCode::TransactionalIdNotFound, vec![]), &[7, 8]);
+}
+
+#[test]
+fn coordinators_are_not_asked_while_nothing_is_open_for_long() {
+    let (mut errand, metadata) = errand(find(Some(1_000)));
+    errand.next(NOW, &metadata);
+    errand.hear(BrokerId(2), &producers(ErrorCode::None, &[(7, 0, 1_000), (8, -1, 5_000)]));
+    assert_eq!(told(errand.next(NOW, &metadata)), TransactionsTold::Hanging(vec![]));
+}
+
+fn marked(error: ErrorCode) -> Response {
+    let of_partition = [(t(), error)].into();
+    crate::kafka::protocol::markers::WriteTxnMarkersResponse {
+        errors: [(ProducerId(8), of_partition)].into(),
+    }
+    .into()
+}
+
+#[test]
+fn a_marker_for_one_partition_goes_to_its_leader_r_txn_20_25() {
+    let (mut errand, metadata) = errand(TransactionOperation::Abort { tp: t(), start: Offset(4) });
+    errand.next(NOW, &metadata);
+    errand.hear(BrokerId(2), &producers(ErrorCode::None, &[(7, 0, 0), (8, 4, 0)]));
+    let Next::Ask(To::Broker(BrokerId(2)), request) = errand.next(NOW, &metadata) else {
+        panic!("the leader")
+    };
+    let Request::WriteTxnMarkers(request) = *request else { panic!("a marker") };
+    let marker = &request.markers[0];
+    let seen = (marker.producer_id, marker.producer_epoch, marker.committed, marker.coordinator_epoch);
+    assert_eq!(seen, (ProducerId(8), ProducerEpoch(3), false, 0), "no coordinator's epoch was known");
+    assert_eq!((marker.transaction_version, &marker.partitions), (0, &[t()].into()));
+    assert_eq!(errand.hear(BrokerId(2), &marked(ErrorCode::NotLeaderOrFollower)), Heard::Again);
+    assert_eq!(asked(errand.next(NOW, &metadata)).1, ApiKey::WriteTxnMarkers);
+    assert_eq!(errand.hear(BrokerId(2), &marked(ErrorCode::None)), Heard::Taken);
+    let TransactionsTold::Aborted(aborted) = told(errand.next(NOW, &metadata)) else { panic!("it") };
+    assert_eq!((aborted.producer, aborted.start), (ProducerId(8), Offset(4)));
+}
+
+#[test]
+fn a_coordinator_that_is_newer_refuses_the_marker_r_txn_20() {
+    let (mut errand, metadata) = errand(TransactionOperation::Abort { tp: t(), start: Offset(4) });
+    errand.next(NOW, &metadata);
+    errand.hear(BrokerId(2), &producers(ErrorCode::None, &[(8, 4, 0)]));
+    errand.next(NOW, &metadata);
+    let heard = errand.hear(BrokerId(2), &marked(ErrorCode::TransactionCoordinatorFenced));
+    assert!(matches!(heard, Heard::Refused(ErrorCode::TransactionCoordinatorFenced, _)), "{heard:?}");
+}

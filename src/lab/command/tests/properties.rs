@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::subsequence;
 
 use super::*;
-use crate::client::admin::{OfEach, TransactionFilter, TransactionOperation};
+use crate::client::admin::{Area, OfEach, TransactionFilter, TransactionOperation};
 use crate::client::producer::{TransactionPace, Wish};
 use crate::client::program::{Committed, Order, Passage, Stop, Which};
 use crate::client::saying::{self, Saying};
@@ -288,13 +288,18 @@ fn commands() -> impl Strategy<Value = Command> {
 fn asked_of_transactions() -> impl Strategy<Value = TransactionOperation> {
     let partition =
         || (name(), 0..=i32::MAX).prop_map(|(topic, n)| TopicPartition::new(&Topic::new(&topic), n));
-    let filter = (option::of(0..1_000_000_000i64), option::of(name()));
+    let longer_than = option::of(0..1_000_000_000i64);
+    let filter = (longer_than.clone(), option::of(name()));
     prop_oneof![
         filter.prop_map(|(longer_than_ms, pattern)| {
             TransactionOperation::List(TransactionFilter { longer_than_ms, pattern })
         }),
         name().prop_map(|id| TransactionOperation::Describe(TransactionalId::new(&id))),
         partition().prop_map(TransactionOperation::DescribeProducers),
+        (prop_oneof![topic().prop_map(Area::Topic), partition().prop_map(Area::Partition)], longer_than)
+            .prop_map(|(area, longer_than_ms)| TransactionOperation::FindHanging { area, longer_than_ms }),
+        (partition(), any::<i64>())
+            .prop_map(|(tp, start)| TransactionOperation::Abort { tp, start: Offset(start) }),
     ]
 }
 

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::kafka::event::{
-    ActiveProducer, DescribedTransaction, EndReason, ListedTransaction, ProducerEvent, TransactionEvent,
-    TransactionsTold,
+    ActiveProducer, DescribedTransaction, EndReason, HangingTransaction, ListedTransaction, ProducerEvent,
+    TransactionEvent, TransactionsTold,
 };
 use crate::kafka::types::{BatchId, ProducerEpoch, ProducerId, TransactionalId};
 
@@ -123,6 +123,7 @@ fn what_an_administrator_asked_of_transactions_is_told_r_cli_20() {
         wrote_ms_ago: 5_000,
         open_since,
     };
+    let hanging = HangingTransaction { tp: tp(0), producer, epoch, start: Offset(7), wrote_ms_ago: 960_000 };
     let told = [
         TransactionsTold::List(vec![]),
         TransactionsTold::List(vec![listed("a", "Empty"), listed("b", "Ongoing")]),
@@ -133,22 +134,31 @@ fn what_an_administrator_asked_of_transactions_is_told_r_cli_20() {
             tp: tp(0),
             producers: vec![active(None, Some(Offset(7))), active(Some(5), None)],
         },
+        TransactionsTold::Hanging(vec![]),
+        TransactionsTold::Hanging(vec![hanging.clone()]),
+        TransactionsTold::Aborted(hanging),
     ];
     check(
         &told.map(|told| (0, Event::TransactionsTold { told })),
         expect![[r#"
-        00:00.000  no transactional id is listed (R-CLI-20)
-            Info: Each broker tells of those that it coordinates.
-        00:00.000  2 transactional ids: a (Empty, producer 1000, coordinated by broker 2); b (Ongoing, producer 1000, coordinated by broker 2) (R-CLI-20)
-            Info: Each broker tells of those that it coordinates.
-        00:00.000  billing-1: Ongoing in orders-0, orders-1 (R-CLI-20)
-            Info: Broker 2 coordinates it, as producer 1000 in epoch 3. Its last transaction began 12 s ago. It may take 1 min.
-        00:00.000  billing-1: Empty (R-CLI-20)
-            Info: Broker 2 coordinates it, as producer 1000 in epoch 3. It has had no transaction. It may take 1 min.
-        00:00.000  orders-0: no producer with an id is known (R-CLI-20)
-            Info
-        00:00.000  orders-0: 2 producers, 1 transaction open (R-CLI-20)
-            Info: 1000 in epoch 3: sequence 4 5 s ago, transaction open from offset 7 on; 1000 in epoch 3: sequence 4 5 s ago, last marker in coordinator epoch 5.
-    "#]],
+            00:00.000  no transactional id is listed (R-CLI-20)
+                Info: Each broker tells of those that it coordinates.
+            00:00.000  2 transactional ids: a (Empty, producer 1000, coordinated by broker 2); b (Ongoing, producer 1000, coordinated by broker 2) (R-CLI-20)
+                Info: Each broker tells of those that it coordinates.
+            00:00.000  billing-1: Ongoing in orders-0, orders-1 (R-CLI-20)
+                Info: Broker 2 coordinates it, as producer 1000 in epoch 3. Its last transaction began 12 s ago. It may take 1 min.
+            00:00.000  billing-1: Empty (R-CLI-20)
+                Info: Broker 2 coordinates it, as producer 1000 in epoch 3. It has had no transaction. It may take 1 min.
+            00:00.000  orders-0: no producer with an id is known (R-CLI-20)
+                Info
+            00:00.000  orders-0: 2 producers, 1 transaction open (R-CLI-20)
+                Info: 1000 in epoch 3: sequence 4 5 s ago, transaction open from offset 7 on; 1000 in epoch 3: sequence 4 5 s ago, last marker in coordinator epoch 5.
+            00:00.000  no hanging transaction is found (R-CLI-20)
+                Info: Whatever has been open for so long is still to be ended by its coordinator.
+            00:00.000  1 hanging transaction found: orders-0 from offset 7 on (producer 1000 in epoch 3, silent for 16 min) (R-CLI-20, R-TXN-25)
+                Bad: No coordinator is going to end what is open there, and readers of committed data wait for it.
+            00:00.000  orders-0: the transaction of producer 1000 from offset 7 on is aborted by hand (R-CLI-20, R-TXN-25)
+                Good: The marker is in this partition alone; readers of committed data no longer wait for it here.
+        "#]],
     );
 }
