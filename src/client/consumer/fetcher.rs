@@ -421,17 +421,10 @@ impl Consumer {
                 from,
                 to: taken.next.offset,
                 records: taken.records.len() as i64,
-                runs: runs_of(&taken.records),
+                runs: OffsetRun::of(taken.records.iter().map(|record| (record.epoch, record.offset))),
             });
         }
     }
-}
-
-fn runs_of(records: &[Position]) -> Vec<OffsetRun> {
-    let follows = |a: &Position, b: &Position| a.offset + 1 == b.offset && a.epoch == b.epoch;
-    let runs = records.chunk_by(follows).filter_map(|run| Some((run.first()?, run.last()?)));
-    runs.map(|(first, last)| OffsetRun { epoch: first.epoch, from: first.offset, to: last.offset + 1 })
-        .collect()
 }
 
 /// Whether it is thrown as a KafkaException; an error that no fetch is known to have is an IllegalStateException, for which

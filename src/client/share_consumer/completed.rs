@@ -7,13 +7,13 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::in_flight::InFlightBatch;
+use super::in_flight::{Delivery, InFlightBatch};
 use super::session::Tip;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::share::{AcquiredRecords, FetchedPartition};
 use crate::kafka::record::{Batch, BatchError, split_batches};
 use crate::kafka::share::{AcknowledgeType, OffsetRange};
-use crate::kafka::types::{BrokerId, Offset};
+use crate::kafka::types::{BrokerId, LeaderEpoch, Offset};
 
 #[derive(Clone, Debug)]
 pub struct Completed {
@@ -30,6 +30,7 @@ pub struct Completed {
 #[derive(Clone, Debug)]
 struct Contents {
     range: OffsetRange,
+    epoch: LeaderEpoch,
     /// Of its records, or why they cannot be read.
     offsets: Result<Vec<Offset>, ErrorCode>,
 }
@@ -68,7 +69,11 @@ impl Completed {
                 break;
             };
             match contents.offsets {
-                Ok(offsets) => offsets.into_iter().for_each(|offset| self.take_up_to(offset, &mut taken)),
+                Ok(offsets) => {
+                    offsets
+                        .into_iter()
+                        .for_each(|offset| self.take_up_to(offset, contents.epoch, &mut taken));
+                }
                 Err(error) if taken.is_empty() => {
                     self.reject(contents.range, &mut taken);
                     taken.error = Some(error);
@@ -84,11 +89,11 @@ impl Completed {
     }
 
     /// The record at `offset`, if it was acquired; what was acquired before it is at no record.
-    fn take_up_to(&mut self, offset: Offset, taken: &mut InFlightBatch) {
-        while let Some(&(next, delivery_count)) = self.acquired.front().filter(|(next, _)| *next <= offset) {
+    fn take_up_to(&mut self, offset: Offset, epoch: LeaderEpoch, taken: &mut InFlightBatch) {
+        while let Some(&(next, count)) = self.acquired.front().filter(|(next, _)| *next <= offset) {
             self.acquired.pop_front();
             match next == offset {
-                true => taken.add_record(offset, delivery_count),
+                true => taken.add_record(offset, Delivery { count, epoch }),
                 false => taken.add_gap(next),
             }
         }
@@ -112,7 +117,8 @@ fn read(bytes: Bytes, check_crcs: bool) -> VecDeque<Contents> {
     let batches = split_batches(bytes).map_while(Result::ok);
     let contents = batches.map(|batch| {
         let range = OffsetRange::new(batch.base_offset(), batch.last_offset());
-        Contents { range, offsets: offsets_of(&batch, check_crcs).map_err(|error| error.code()) }
+        let epoch = batch.leader_epoch();
+        Contents { range, epoch, offsets: offsets_of(&batch, check_crcs).map_err(|error| error.code()) }
     });
     contents.collect()
 }
@@ -135,7 +141,7 @@ fn offsets_of(batch: &Batch, check_crcs: bool) -> Result<Vec<Offset>, BatchError
 mod tests {
     use super::*;
     use crate::kafka::record::{BatchBuilder, NewRecord};
-    use crate::kafka::types::{LeaderEpoch, TopicId, TopicPartition};
+    use crate::kafka::types::{TopicId, TopicPartition};
 
     /// Batches with so many records each, the first at offset 0.
     fn batches(sizes: &[i64]) -> Vec<u8> {

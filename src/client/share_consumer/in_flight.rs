@@ -10,21 +10,29 @@ use super::session::{Said, Tip};
 use crate::client::program::Returned;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::share::AcknowledgeType;
-use crate::kafka::types::{BrokerId, Offset};
+use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, TopicPartition};
+
+/// How a record came.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery {
+    /// How often it has been handed out, with this time.
+    pub count: i16,
+    /// In which it was written.
+    pub epoch: LeaderEpoch,
+}
 
 /// Records of one partition, from one broker.
 #[derive(Clone, Debug)]
 pub struct InFlightBatch {
     pub broker: BrokerId,
-    /// With delivery counts.
-    records: BTreeMap<Offset, i16>,
+    records: BTreeMap<Offset, Delivery>,
     /// Of `records`, those of which something was said.
     said: BTreeSet<Offset>,
     acknowledgements: Acknowledgements,
     /// Their renewal is on its way.
-    renewing: BTreeMap<Offset, i16>,
+    renewing: BTreeMap<Offset, Delivery>,
     /// Their renewal was heard; the application gets them again.
-    renewed: BTreeMap<Offset, i16>,
+    renewed: BTreeMap<Offset, Delivery>,
     /// What poll() throws.
     pub error: Option<ErrorCode>,
 }
@@ -42,8 +50,8 @@ impl InFlightBatch {
         }
     }
 
-    pub fn add_record(&mut self, offset: Offset, delivery_count: i16) {
-        self.records.insert(offset, delivery_count);
+    pub fn add_record(&mut self, offset: Offset, delivery: Delivery) {
+        self.records.insert(offset, delivery);
     }
 
     pub fn add_gap(&mut self, offset: Offset) {
@@ -71,9 +79,9 @@ impl InFlightBatch {
     pub(super) fn take_said(&mut self) -> Acknowledgements {
         for (offset, kind) in self.acknowledgements.iter() {
             if kind == AcknowledgeType::Renew
-                && let Some(delivery_count) = self.records.get(&offset)
+                && let Some(delivery) = self.records.get(&offset)
             {
-                self.renewing.insert(offset, *delivery_count);
+                self.renewing.insert(offset, *delivery);
             }
         }
         for offset in std::mem::take(&mut self.said) {
@@ -84,11 +92,11 @@ impl InFlightBatch {
 
     fn heard(&mut self, said: &Acknowledgements, error: Option<ErrorCode>) {
         for (offset, kind) in said.iter() {
-            if let Some(delivery_count) = self.renewing.remove(&offset)
+            if let Some(delivery) = self.renewing.remove(&offset)
                 && kind == AcknowledgeType::Renew
                 && error.is_none()
             {
-                self.renewed.insert(offset, delivery_count);
+                self.renewed.insert(offset, delivery);
             }
         }
     }
@@ -131,13 +139,19 @@ impl CurrentFetch {
 
     pub fn records(&self) -> Vec<Returned> {
         let all = self.batches.iter().flat_map(|(tip, batch)| {
-            batch.records.iter().map(|(offset, delivery_count)| Returned {
+            batch.records.iter().map(|(offset, delivery)| Returned {
                 tp: tip.tp.clone(),
                 offset: *offset,
-                delivery_count: Some(*delivery_count),
+                delivery_count: Some(delivery.count),
             })
         });
         all.collect()
+    }
+
+    /// The records of each partition that has any.
+    pub fn deliveries(&self) -> impl Iterator<Item = (&TopicPartition, &BTreeMap<Offset, Delivery>)> {
+        let all = self.batches.iter().map(|(tip, batch)| (&tip.tp, &batch.records));
+        all.filter(|(_, records)| !records.is_empty())
     }
 
     /// Every record in flight, with its delivery count.
@@ -181,7 +195,7 @@ impl CurrentFetch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kafka::types::{TopicId, TopicPartition};
+    use crate::kafka::types::TopicId;
 
     fn tip() -> Tip {
         Tip { tp: TopicPartition::new(&"t".into(), 0), topic_id: TopicId(uuid::Uuid::from_u128(7)) }
@@ -189,7 +203,9 @@ mod tests {
 
     fn holding(records: i64) -> CurrentFetch {
         let mut batch = InFlightBatch::new(BrokerId(1));
-        (0..records).for_each(|offset| batch.add_record(Offset(offset), 1));
+        (0..records).for_each(|offset| {
+            batch.add_record(Offset(offset), Delivery { count: 1, epoch: LeaderEpoch(0) })
+        });
         let mut current = CurrentFetch::default();
         current.add(tip(), batch);
         current

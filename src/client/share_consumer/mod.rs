@@ -23,7 +23,6 @@ mod spec;
 mod tests;
 mod view;
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 pub use acknowledgements::Acknowledgements;
@@ -42,7 +41,7 @@ use crate::client::program::{Activity, CloseStep, Line, Order, OrderError, Progr
 use crate::client::requests::{Requests, begin};
 use crate::client::saying::Saying;
 use crate::kafka::effects::{Effects, Input};
-use crate::kafka::event::{Event, ShareEvent};
+use crate::kafka::event::{Event, OffsetRun, ShareEvent};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::random::Random;
 use crate::kafka::share::AcknowledgeType;
@@ -181,7 +180,7 @@ impl ShareConsumer {
             Activity::Polling { until, .. } => match self.poll(now, until, fx) {
                 Some(records) => {
                     self.poll_until = now.plus_ms(self.config.max_poll_interval_ms.into());
-                    self.tell_delivered(&records, fx);
+                    self.tell_delivered(fx);
                     self.program.take_batch(records);
                     self.finish_line(now, fx)
                 }
@@ -346,15 +345,12 @@ impl ShareConsumer {
         Some(records)
     }
 
-    fn tell_delivered(&self, records: &[Returned], fx: &mut Effects<ConsumerTimer>) {
-        let mut delivered: BTreeMap<&TopicPartition, Vec<(Offset, i16)>> = BTreeMap::new();
-        for record in records {
-            let count = record.delivery_count.unwrap_or_default();
-            delivered.entry(&record.tp).or_default().push((record.offset, count));
-        }
-        for (tp, records) in delivered {
-            let (client, group) = (self.spec.name.clone(), self.spec.group.clone());
-            fx.event(Event::Share(ShareEvent::Delivered { client, group, tp: tp.clone(), records }));
+    fn tell_delivered(&self, fx: &mut Effects<ConsumerTimer>) {
+        for (tp, deliveries) in self.current.deliveries() {
+            let (client, group, tp) = (self.spec.name.clone(), self.spec.group.clone(), tp.clone());
+            let records = deliveries.iter().map(|(offset, delivery)| (*offset, delivery.count)).collect();
+            let runs = OffsetRun::of(deliveries.iter().map(|(offset, delivery)| (delivery.epoch, *offset)));
+            fx.event(Event::Share(ShareEvent::Delivered { client, group, tp, records, runs }));
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod application;
 mod group;
+mod marks;
 mod producer;
 mod reason;
 mod share;
@@ -17,7 +18,6 @@ mod transactions_told;
 use std::rc::Rc;
 
 use super::controller::configs::Resource;
-use super::effects::RequestId;
 use super::log::Contents;
 use super::protocol::{ApiKey, ErrorCode};
 use super::raft::QuorumStatus;
@@ -28,6 +28,7 @@ use super::types::{
 
 pub use application::ApplicationEvent;
 pub use group::GroupEvent;
+pub use marks::{OffsetRun, RequestMark};
 pub use producer::ProducerEvent;
 pub use reason::{
     Act, ChangeReason, CommitOutcome, ConsumerGroupState, GroupState, Halt, LogStartReason, MemberRemoval,
@@ -42,27 +43,6 @@ pub use transaction::{EndReason, TransactionEvent};
 pub use transactions_told::{
     ActiveProducer, DescribedTransaction, HangingTransaction, ListedTransaction, TransactionsTold,
 };
-
-/// A request by who sent it and its number there: no two of a process are the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestMark {
-    pub from: NodeId,
-    pub correlation: i32,
-}
-
-impl From<RequestId> for RequestMark {
-    fn from(id: RequestId) -> RequestMark {
-        RequestMark { from: id.from, correlation: id.correlation }
-    }
-}
-
-/// Records `[from, to)`, with nothing between them, that were written in one leader epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct OffsetRun {
-    pub epoch: LeaderEpoch,
-    pub from: Offset,
-    pub to: Offset,
-}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {

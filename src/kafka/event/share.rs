@@ -1,6 +1,6 @@
 //! What goes on in share groups (KIP-932): at the leaders of their partitions, and in their consumers.
 
-use super::RevokeReason;
+use super::{OffsetRun, RevokeReason};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::share::{AcknowledgeType, OffsetRange};
 use crate::kafka::types::{
@@ -85,7 +85,13 @@ pub enum ShareEvent {
     /// A consumer reads nothing any more.
     Left { client: ClientName, group: GroupId, partitions: Vec<TopicPartition>, reason: RevokeReason },
     /// poll() returned records, with how often each has been delivered.
-    Delivered { client: ClientName, group: GroupId, tp: TopicPartition, records: Vec<(Offset, i16)> },
+    Delivered {
+        client: ClientName,
+        group: GroupId,
+        tp: TopicPartition,
+        records: Vec<(Offset, i16)>,
+        runs: Vec<OffsetRun>,
+    },
     /// A consumer heard what became of its acknowledgements: `None`, they are in effect.
     Heard {
         client: ClientName,

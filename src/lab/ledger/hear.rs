@@ -43,10 +43,8 @@ impl Ledger {
             Event::PositionSet { client, tp, offset, .. } => self.on_position(at, client, tp, *offset),
             Event::Polled { client, group, tp, runs, .. } => self.on_polled(at, client, group, tp, runs),
             Event::Processed { client, tp, offset } => self.on_processed(at, client, tp, *offset),
-            Event::Share(ShareEvent::Delivered { client, group, tp, records }) => {
-                let run = |offset| OffsetRun { epoch: LeaderEpoch::NONE, from: offset, to: offset + 1 };
-                let runs: Vec<OffsetRun> = records.iter().map(|(offset, _)| run(*offset)).collect();
-                self.on_polled(at, client, group, tp, &runs);
+            Event::Share(ShareEvent::Delivered { client, group, tp, runs, .. }) => {
+                self.on_polled(at, client, group, tp, runs);
             }
             Event::Transaction(TransactionEvent::Marked { tp, producer, committed, .. }) => {
                 let ended = self.partition(tp).ended(*producer);

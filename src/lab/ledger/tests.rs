@@ -3,9 +3,9 @@
 use super::partition::{Change, Partition};
 use super::record::GoneWhy;
 use super::{Count, Ledger};
-use crate::kafka::event::{Act, Event, RequestMark, TransactionEvent};
+use crate::kafka::event::{Act, Event, OffsetRun, RequestMark, ShareEvent, TransactionEvent};
 use crate::kafka::types::{
-    BatchId, BrokerId, ClientName, LeaderEpoch, NodeId, Offset, ProducerId, Topic, TopicPartition,
+    BatchId, BrokerId, ClientName, GroupId, LeaderEpoch, NodeId, Offset, ProducerId, Topic, TopicPartition,
 };
 use crate::sim::{Key, Trace, TraceEntry};
 
@@ -187,4 +187,26 @@ fn a_transaction_is_open_until_its_marker_and_the_next_one_is_another() {
         story.lines.last().map(|line| line.text.as_str()),
         Some("a marker in t-0 aborts its transaction")
     );
+}
+
+/// What a share consumer has in hand is the record that it was given, though another stands at its offset by now.
+#[test]
+fn a_share_consumer_finishes_a_record_that_a_leader_change_took_away() {
+    let mut told = Told::new();
+    let (client, tp, group) = (ClientName::new("s"), Told::tp(), GroupId::new("g"));
+    told.tell(Event::Process { node: NodeId::Client(2), name: client.clone(), act: Act::Started });
+    told.stored(0);
+    told.tell(Event::Share(ShareEvent::Delivered {
+        client: client.clone(),
+        group,
+        tp: tp.clone(),
+        records: vec![(Offset(0), 1)],
+        runs: OffsetRun::of([(LeaderEpoch(0), Offset(0))].into_iter()),
+    }));
+    let (leader_epoch, start_offset) = (LeaderEpoch(1), Offset(0));
+    told.tell(Event::BecameLeader { broker: B, tp: tp.clone(), leader_epoch, start_offset });
+    told.tell(Event::Processed { client, tp, offset: Offset(0) });
+    let ledger = Ledger::of(&told.0);
+    let records = ledger.batches().flat_map(|batch| &batch.records);
+    assert_eq!(records.map(|record| record.seen[0].processed).collect::<Vec<_>>(), [1]);
 }

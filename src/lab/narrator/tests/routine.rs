@@ -81,6 +81,7 @@ fn silent() -> Vec<Event> {
             group: billing(),
             tp: tp(0),
             records: vec![(Offset(5), 1)],
+            runs: vec![OffsetRun { epoch: LeaderEpoch(1), from: Offset(5), to: Offset(6) }],
         }),
         Event::CommitConfirmed {
             client,
