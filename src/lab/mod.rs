@@ -1,4 +1,4 @@
-//! What a person works with: scenario, commands, journal, session, narrator and pace.
+//! What a person works with: scenario, commands, journal, session, narrator, ledger and pace.
 //!
 //! **Invariant:** everything a person can do here is a command, and seed, scenario and commands are the whole run.
 
