@@ -23,7 +23,7 @@ use super::protocol::{ApiKey, ErrorCode};
 use super::raft::QuorumStatus;
 use super::types::{
     BatchId, BrokerEpoch, BrokerId, ClientName, ControllerId, Generation, GroupId, LeaderEpoch, NodeId,
-    Offset, PartitionEpoch, ProducerEpoch, ProducerId, Topic, TopicPartition,
+    Offset, PartitionEpoch, ProducerEpoch, ProducerId, Topic, TopicId, TopicPartition,
 };
 
 pub use application::ApplicationEvent;
@@ -242,6 +242,7 @@ pub enum Event {
     BecameLeader {
         broker: BrokerId,
         tp: TopicPartition,
+        topic_id: TopicId,
         leader_epoch: LeaderEpoch,
         start_offset: Offset,
     },

@@ -188,8 +188,11 @@ impl ReplicaManager {
             let new_epoch = partition.make_leader(me, registration, step.now);
             let leader_epoch = registration.leader_epoch;
             if new_epoch {
-                let (broker, tp, start_offset) = (me, tp.clone(), partition.log.log_end_offset());
-                step.fx.event(Event::BecameLeader { broker, tp: tp.clone(), leader_epoch, start_offset });
+                let (tp, topic_id) = (tp.clone(), partition.topic_id);
+                let start_offset = partition.log.log_end_offset();
+                let led =
+                    Event::BecameLeader { broker: me, tp: tp.clone(), topic_id, leader_epoch, start_offset };
+                step.fx.event(led);
                 self.notice(Notice::Elected { tp, leader_epoch });
             }
             self.stop_fetching(tp);

@@ -227,8 +227,10 @@ impl Ledger {
             Event::HighWatermarkAdvanced { tp, leader: true, to, .. } => {
                 self.partition(tp).high_watermark = *to;
             }
-            Event::BecameLeader { broker, tp, leader_epoch, start_offset } => {
-                let changes = self.partition(tp).became_leader(*broker, *leader_epoch, *start_offset);
+            Event::BecameLeader { broker, tp, topic_id, leader_epoch, start_offset } => {
+                let partition = self.partition(tp);
+                let mut changes = partition.of_topic(*broker, *topic_id);
+                changes.extend(partition.became_leader(*broker, *leader_epoch, *start_offset));
                 self.apply(at, changes);
             }
             Event::Truncated { broker, tp, to, .. } => self.partition(tp).truncated(*broker, *to),

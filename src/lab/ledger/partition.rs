@@ -5,12 +5,12 @@
 //!
 //! **Invariant:** what is in place is what the log of the newest leader has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::record::{GoneWhy, Moment};
 use crate::kafka::event::LogStartReason;
 use crate::kafka::log::LeaderEpochs;
-use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, ProducerId};
+use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, ProducerId, TopicId};
 
 /// A batch in a log: which one of the ledger, and which of its copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +81,12 @@ pub struct Partition {
     longest: i64,
     replicas: BTreeMap<BrokerId, Replica>,
     leader: Option<(BrokerId, LeaderEpoch)>,
+    /// Of the topic that there is, as far as anybody has led it.
+    topic_id: Option<TopicId>,
+    /// The ids of topics of this name that are deleted.
+    former: BTreeSet<TopicId>,
+    /// Who has not heard yet that the topic it has a replica of is deleted.
+    late: BTreeSet<BrokerId>,
     pub high_watermark: Offset,
     /// The copies of transactions that have not ended, by their producers.
     open: BTreeMap<ProducerId, Vec<(u64, usize)>>,
@@ -96,6 +102,10 @@ impl Partition {
         (base, last): (Offset, Offset),
         batch: Option<(u64, usize)>,
     ) -> Vec<Change> {
+        if self.late.contains(&broker) {
+            let change = |(batch, copy)| Change { batch, copy, why: Some(GoneWhy::TopicDeleted) };
+            return batch.map(change).into_iter().collect();
+        }
         self.replicas.entry(broker).or_default().write(&[(epoch, base)], base, last + 1);
         let mut changes = self.overwritten(broker, epoch, base);
         let Some((batch, copy)) = batch else { return changes };
@@ -138,7 +148,9 @@ impl Partition {
         (from, to): (Offset, Offset),
         epochs: &[(LeaderEpoch, Offset)],
     ) {
-        self.replicas.entry(broker).or_default().write(epochs, from, to);
+        if !self.late.contains(&broker) {
+            self.replicas.entry(broker).or_default().write(epochs, from, to);
+        }
     }
 
     pub fn truncated(&mut self, broker: BrokerId, to: Offset) {
@@ -147,12 +159,15 @@ impl Partition {
 
     /// A disk lost what was behind `end`; what nobody has any more is gone.
     pub fn disk_lost(&mut self, broker: BrokerId, end: Offset) -> Vec<Change> {
+        if end == Offset::ZERO {
+            self.late.remove(&broker);
+        }
         let Some(replica) = self.replicas.get_mut(&broker) else { return Vec::new() };
         replica.cut(end);
         let mut changes = Vec::new();
-        for (base, entries) in self.written.range_mut(end..) {
+        for entries in self.written.range_mut(end..).map(|(_, entries)| entries) {
             for entry in entries.iter_mut().filter(|entry| !entry.is_gone) {
-                if !self.replicas.values().any(|replica| replica.has(entry.epoch, *base)) {
+                if !self.replicas.values().any(|replica| replica.has(entry.epoch, entry.last)) {
                     entry.is_gone = true;
                     let why = Some(GoneWhy::DiskLost { broker });
                     changes.push(Change { batch: entry.batch, copy: entry.copy, why });
@@ -164,10 +179,28 @@ impl Partition {
 
     pub fn replica_deleted(&mut self, broker: BrokerId) {
         self.replicas.remove(&broker);
+        self.late.remove(&broker);
+    }
+
+    /// Somebody leads a partition of the topic with this id: of that there is, of another one of the same name that has come
+    /// since, or, if it is late, of one that is deleted.
+    pub fn of_topic(&mut self, broker: BrokerId, id: TopicId) -> Vec<Change> {
+        if self.former.contains(&id) {
+            self.late.insert(broker);
+            return Vec::new();
+        }
+        let is_another = self.topic_id.is_some_and(|known| known != id);
+        let changes = if is_another { self.clear() } else { Vec::new() };
+        self.late.remove(&broker);
+        self.topic_id = Some(id);
+        changes
     }
 
     /// Somebody leads, and its log, which ends at `end`, is what counts from now on.
     pub fn became_leader(&mut self, broker: BrokerId, epoch: LeaderEpoch, end: Offset) -> Vec<Change> {
+        if self.late.contains(&broker) {
+            return Vec::new();
+        }
         let replica = self.replicas.entry(broker).or_default();
         replica.cut(end);
         replica.end = end;
@@ -177,10 +210,11 @@ impl Partition {
         self.leader = Some((broker, epoch));
         self.high_watermark = self.high_watermark.min(end);
         let mut changes = Vec::new();
-        for (base, entries) in self.written.iter_mut().rev() {
+        for entries in self.written.values_mut().rev() {
             let mut agrees = false;
-            for entry in entries {
-                let has = replica.has(entry.epoch, *base);
+            // A log says nothing of what lies below its start.
+            for entry in entries.iter_mut().filter(|entry| entry.last >= replica.start) {
+                let has = replica.holds(entry.epoch, entry.last);
                 agrees |= has && !entry.is_gone;
                 if has == entry.is_gone {
                     entry.is_gone = !has;
@@ -249,6 +283,10 @@ impl Partition {
     /// The topic is gone with all there was of it.
     pub fn clear(&mut self) -> Vec<Change> {
         let old = std::mem::take(self);
+        self.former = old.former;
+        self.former.extend(old.topic_id);
+        self.late = old.late;
+        self.late.extend(old.replicas.into_keys());
         let entries = old.written.into_values().flatten().filter(|entry| !entry.is_gone);
         let why = Some(GoneWhy::TopicDeleted);
         entries.map(|entry| Change { batch: entry.batch, copy: entry.copy, why }).collect()

@@ -1,11 +1,13 @@
 //! Logs, leaders and the bound, each by itself; whole runs are in the scenario tests.
 
-use super::partition::{Change, Partition};
-use super::record::GoneWhy;
+use super::partition::{Change, Partition, Start};
+use super::record::{GoneWhy, Moment};
 use super::{Count, Ledger};
-use crate::kafka::event::{Act, Event, OffsetRun, RequestMark, ShareEvent, TransactionEvent};
+use crate::kafka::event::{Act, Event, LogStartReason, OffsetRun, RequestMark, ShareEvent, TransactionEvent};
+use crate::kafka::time::Time;
 use crate::kafka::types::{
-    BatchId, BrokerId, ClientName, GroupId, LeaderEpoch, NodeId, Offset, ProducerId, Topic, TopicPartition,
+    BatchId, BrokerId, ClientName, GroupId, LeaderEpoch, NodeId, Offset, ProducerId, Topic, TopicId,
+    TopicPartition,
 };
 use crate::sim::{Key, Trace, TraceEntry};
 
@@ -106,6 +108,45 @@ fn a_large_batch_is_found_behind_many_small_ones_of_an_epoch_that_is_gone() {
     assert_eq!(at.map(|(base, entry)| (base, entry.batch)).collect::<Vec<_>>(), [(Offset(0), 20)]);
 }
 
+/// Retention cuts a log at any offset, also within what was a batch of another epoch.
+#[test]
+fn what_is_gone_does_not_come_back_since_it_lies_below_the_start_of_a_new_leaders_log() {
+    let mut partition = one_behind();
+    partition.appended(A, LeaderEpoch(0), (Offset(3), Offset(6)), Some((3, 0)));
+    partition.became_leader(B, LeaderEpoch(1), Offset(1));
+    partition.appended(B, LeaderEpoch(1), (Offset(1), Offset(3)), Some((4, 0)));
+    partition.replicated(BrokerId(3), (Offset(0), Offset(1)), &[(LeaderEpoch(0), Offset(0))]);
+    partition.replicated(BrokerId(3), (Offset(1), Offset(4)), &[(LeaderEpoch(1), Offset(1))]);
+    let (at, reason) = (Moment { time: Time::ZERO, event: 0 }, LogStartReason::Leader);
+    partition.log_start_moved(BrokerId(3), false, Start { at, to: Offset(4), reason });
+    assert!(partition.became_leader(BrokerId(3), LeaderEpoch(2), Offset(4)).is_empty());
+}
+
+/// A topic's number, as its id.
+fn id(number: u128) -> TopicId {
+    TopicId(uuid::Uuid::from_u128(number))
+}
+
+#[test]
+fn who_has_not_heard_that_the_topic_is_deleted_writes_nothing_that_counts() {
+    let mut partition = one_behind();
+    partition.of_topic(A, id(1));
+    assert_eq!(partition.clear().len(), 3);
+    // B, which heard of it late, is elected of the old topic; A has never stopped to lead it.
+    assert!(partition.of_topic(B, id(1)).is_empty());
+    assert!(partition.became_leader(B, LeaderEpoch(1), Offset(1)).is_empty());
+    let late = partition.appended(B, LeaderEpoch(1), (Offset(1), Offset(1)), Some((3, 0)));
+    assert_eq!(told(&late), ["3 deleted"]);
+    let late = partition.appended(A, LeaderEpoch(0), (Offset(3), Offset(3)), Some((4, 0)));
+    assert_eq!(told(&late), ["4 deleted"]);
+    partition.replica_deleted(A);
+    assert!(partition.of_topic(A, id(2)).is_empty());
+    assert!(partition.became_leader(A, LeaderEpoch(0), Offset(0)).is_empty());
+    assert!(partition.appended(A, LeaderEpoch(0), (Offset(0), Offset(0)), Some((5, 0))).is_empty());
+    let at: Vec<u64> = partition.entries(Offset(0), Offset(9), None).map(|(_, entry)| entry.batch).collect();
+    assert_eq!(at, [5]);
+}
+
 #[test]
 fn with_its_topic_everything_goes() {
     let mut partition = one_behind();
@@ -204,7 +245,8 @@ fn a_share_consumer_finishes_a_record_that_a_leader_change_took_away() {
         runs: OffsetRun::of([(LeaderEpoch(0), Offset(0))].into_iter()),
     }));
     let (leader_epoch, start_offset) = (LeaderEpoch(1), Offset(0));
-    told.tell(Event::BecameLeader { broker: B, tp: tp.clone(), leader_epoch, start_offset });
+    let topic_id = id(1);
+    told.tell(Event::BecameLeader { broker: B, tp: tp.clone(), topic_id, leader_epoch, start_offset });
     told.tell(Event::Processed { client, tp, offset: Offset(0) });
     let ledger = Ledger::of(&told.0);
     let records = ledger.batches().flat_map(|batch| &batch.records);

@@ -10,7 +10,13 @@ fn silent() -> Vec<Event> {
     vec![
         Event::CommandGiven { text: "kill broker 3".to_owned() },
         Event::QuorumVoted { voter: ControllerId(101), candidate: ControllerId(102), epoch: LeaderEpoch(2) },
-        Event::BecameLeader { broker, tp: tp(0), leader_epoch: LeaderEpoch(1), start_offset: Offset(5) },
+        Event::BecameLeader {
+            broker,
+            tp: tp(0),
+            topic_id: TopicId(uuid::Uuid::from_u128(1)),
+            leader_epoch: LeaderEpoch(1),
+            start_offset: Offset(5),
+        },
         Event::BecameFollower { broker: follower, tp: tp(0), leader_epoch: LeaderEpoch(1), leader: broker },
         Event::IsrChangeProposed { broker, tp: tp(0), isr: brokers(&[1, 2]), out_of_sync: brokers(&[3]) },
         Event::Group(GroupEvent::CoordinatorElected { broker, partition: 9, leader_epoch: LeaderEpoch(1) }),
