@@ -7,7 +7,8 @@
 //!
 //! - [`kafka`]: the cluster. Requests, records, logs, replication, the controllers' quorum, groups, shared partitions,
 //!   transactions, brokers.
-//! - [`client`]: producers, consumers, share consumers and the administrator, as Kafka's Java clients behave.
+//! - [`client`]: producers, consumers, share consumers and the administrator, as Kafka's Java clients behave or librdkafka's;
+//!   the programs that they run, applications that own two of them.
 //! - [`sim`]: virtual time, the network and its faults, processes, the trace and the digest.
 //! - [`lab`]: what a person works with. Scenario files, commands, sessions, the narrator, the ledger, the pace.
 //! - `conformance`: what Apache Kafka recorded, lived again. With the feature `native`.

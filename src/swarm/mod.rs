@@ -4,6 +4,8 @@
 //! ([`errands`]); [`watch`] holds each step to the rules; at the end all faults heal and the cluster must come to rest
 //! ([`rest`]). A failure names the seed, which is the whole run.
 //!
+//! The watch also holds the ledger of [`crate::lab`] to what is in the logs.
+//!
 //! Whether the watch can fail is shown by faults that are planted in the engine itself, in a build with the feature
 //! `plant` ([`crate::kafka::plant`]): each must be found by a rule that is there anyway.
 

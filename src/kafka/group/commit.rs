@@ -37,29 +37,27 @@ type Topics<'a> = &'a dyn Fn(&TopicPartition) -> Option<TopicId>;
 
 impl Commit {
     pub fn plain(request: &m::OffsetCommitRequest, topics: Topics<'_>) -> Commit {
-        let mut commit = Commit { asked: Vec::new(), answered: Vec::new(), reply: plain_reply };
-        for topic in &request.topics {
-            let name = Topic::new(&topic.name);
-            for one in &topic.partitions {
-                let offsets = (one.committed_offset, one.committed_leader_epoch);
-                let tp = TopicPartition::new(&name, one.partition_index);
-                commit.ask(tp, offsets, &one.committed_metadata, topics);
-            }
+        let mut commit = Commit::replying(plain_reply);
+        for (name, one) in request.topics.iter().flat_map(|t| t.partitions.iter().map(|one| (&t.name, one))) {
+            let tp = TopicPartition::new(&Topic::new(name), one.partition_index);
+            let offsets = (one.committed_offset, one.committed_leader_epoch);
+            commit.ask(tp, offsets, &one.committed_metadata, topics);
         }
         commit
     }
 
     pub fn in_transaction(request: &m::TxnOffsetCommitRequest, topics: Topics<'_>) -> Commit {
-        let mut commit = Commit { asked: Vec::new(), answered: Vec::new(), reply: transactional_reply };
-        for topic in &request.topics {
-            let name = Topic::new(&topic.name);
-            for one in &topic.partitions {
-                let offsets = (one.committed_offset, one.committed_leader_epoch);
-                let tp = TopicPartition::new(&name, one.partition_index);
-                commit.ask(tp, offsets, &one.committed_metadata, topics);
-            }
+        let mut commit = Commit::replying(transactional_reply);
+        for (name, one) in request.topics.iter().flat_map(|t| t.partitions.iter().map(|one| (&t.name, one))) {
+            let tp = TopicPartition::new(&Topic::new(name), one.partition_index);
+            let offsets = (one.committed_offset, one.committed_leader_epoch);
+            commit.ask(tp, offsets, &one.committed_metadata, topics);
         }
         commit
+    }
+
+    fn replying(reply: fn(Answers) -> Response) -> Commit {
+        Commit { asked: Vec::new(), answered: Vec::new(), reply }
     }
 
     /// Partitions that do not exist are refused one by one (R-GRP-38).

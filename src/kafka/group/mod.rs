@@ -1,7 +1,8 @@
 //! The group coordinator of one broker (sections 6 to 8 of the reference).
 //!
 //! - `classic`: groups whose members plan; `modern`: those that the coordinator plans for (KIP-848), share groups too
-//! - `shard`: one partition of `__consumer_offsets` with its groups of all kinds; `offsets`: what they committed
+//! - `shard`: one partition of `__consumer_offsets` with its groups of all kinds; `offsets`: what they committed; `commit`: what
+//!   a request asks to commit
 //! - `requests`: of members; `admin`: of administrators; `share`: of share groups; `transactional`: offsets of transactions
 //! - [`assignor`]: the plans, of clients and of the server
 //!

@@ -17,8 +17,9 @@
 //! are compared here, `retention_by_time`, `compaction_tombstone` and `reset_after_delete` in `retention`, `compaction` and
 //! `delete_records`, consumers' commits and rebalances (`crash_before_commit`, `auto_commit_loop`, `auto_commit_handoff`,
 //! `max_poll_interval_classic`, `static_restart`, `dynamic_restart`, `static_duplicate`, `eager_join`, `cooperative_join`,
-//! `kip848_join`, `classic_to_kip848`) in `groups` beside this file. Left out: transactions (`read_committed`,
-//! `transaction_timeout`, `zombie_fencing`, `send_offsets`), whose producers a scenario does not have.
+//! `kip848_join`, `classic_to_kip848`) in `groups` beside this file. Not lived event by event: transactions;
+//! `transactions` in the scenario tests comes to what `transaction_timeout`, `zombie_fencing` and `read_committed` recorded,
+//! `send_offsets` is left out.
 
 mod groups;
 pub mod run;
