@@ -145,9 +145,9 @@ fn producer_of(producer: &ProducerView) -> Producer {
     Producer {
         name: producer.name.to_string(),
         paused: producer.paused,
-        sent: producer.sent,
-        acknowledged: producer.acknowledged,
-        failed: producer.failed,
+        sent: producer.sending.sent,
+        acknowledged: producer.sending.acknowledged,
+        failed: producer.sending.failed,
     }
 }
 

@@ -33,7 +33,9 @@
 
 use std::collections::BTreeMap;
 
-use super::config::{ConfigError, Key, Kind};
+use super::config::producer::PRODUCER_KEYS;
+use super::config::{COMMON_KEYS, ConfigError, Key, Kind};
+use super::consumer::config::{FETCH_KEYS, KEYS as CONSUMER_KEYS};
 use super::program::Line;
 
 /// The one config that Kafka does not have: which library the client is.
@@ -154,6 +156,53 @@ fn check_strategy(value: &str) -> Result<(), ConfigError> {
     }
 }
 
+/// Which of a library's two clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Producer,
+    Consumer,
+}
+
+/// What a client does otherwise than a Java client that processes in its poll loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Difference {
+    pub what: &'static str,
+    pub java: &'static str,
+    pub own: &'static str,
+}
+
+const fn differs(what: &'static str, java: &'static str, own: &'static str) -> Difference {
+    Difference { what, java, own }
+}
+
+/// What no config says.
+const OF_HAND_OFF: [Difference; 3] = [
+    differs("records are processed", "in the poll loop", "by a pool of workers, while it polls on"),
+    differs(
+        "automatic commits are of",
+        "what earlier polls returned: all of it is processed",
+        "the same, whatever the workers have done",
+    ),
+    differs("a crash", "repeats, never loses", "loses what the workers had not done"),
+];
+const OF_LIBRDKAFKA_CONSUMER: [Difference; 3] = [
+    differs(
+        "automatic commits come",
+        "inside poll() and close()",
+        "every auto.commit.interval.ms in the background",
+    ),
+    differs("they are of", "what earlier polls returned", "what was handed over, the record in hand too"),
+    differs(
+        "a crash",
+        "repeats, never loses",
+        "loses the record in hand, repeats what finished since the last commit",
+    ),
+];
+const OF_LIBRDKAFKA_PRODUCER: [Difference; 2] = [
+    differs("a key's partition", "murmur2 of the key", "CRC32 of the key"),
+    differs("without a key", "one partition until batch.size is full", "at random, another one each 10 ms"),
+];
+
 /// How a person names a client that is like one of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
@@ -175,6 +224,37 @@ impl Profile {
 
     pub fn of_name(name: &str) -> Option<Profile> {
         Profile::ALL.into_iter().find(|profile| profile.name() == name)
+    }
+
+    /// What a client is like that runs such a program with such a library.
+    pub fn of(library: Library, program: &[Line]) -> Profile {
+        match library {
+            Library::Librdkafka => Profile::Librdkafka,
+            Library::Java if program.iter().any(|line| matches!(line, Line::HandOff { .. })) => {
+                Profile::JavaHandOff
+            }
+            Library::Java => Profile::Java,
+        }
+    }
+
+    /// What one of its clients does otherwise than `java`, and its defaults that nobody has `given` another value.
+    pub fn differences(self, side: Side, given: &BTreeMap<String, String>) -> Vec<Difference> {
+        let (behaviour, defaults): (&[Difference], &[(&str, &'static str)]) = match (self, side) {
+            (Profile::Java, _) | (Profile::JavaHandOff, Side::Producer) => (&[], &[]),
+            (Profile::JavaHandOff, Side::Consumer) => (&OF_HAND_OFF, &[]),
+            (Profile::Librdkafka, Side::Consumer) => (&OF_LIBRDKAFKA_CONSUMER, &CONSUMER_DEFAULTS),
+            (Profile::Librdkafka, Side::Producer) => (&OF_LIBRDKAFKA_PRODUCER, &PRODUCER_DEFAULTS),
+        };
+        let tables: [&[Key]; 2] = match side {
+            Side::Producer => [PRODUCER_KEYS, &[]],
+            Side::Consumer => [FETCH_KEYS, CONSUMER_KEYS],
+        };
+        let keys = COMMON_KEYS.iter().chain(tables.into_iter().flatten());
+        let of_key = |key: &'static Key| {
+            let own = defaults.iter().find(|(name, _)| *name == key.name && !given.contains_key(*name))?.1;
+            Some(differs(key.name, key.default, own))
+        };
+        behaviour.iter().copied().chain(keys.filter_map(of_key)).collect()
     }
 
     /// The program of a consumer that is given none.
@@ -222,6 +302,29 @@ mod tests {
         );
         let config = ProducerConfig::read(&given(&[("enable.idempotence", "true")])).unwrap();
         assert_eq!((config.enable_idempotence, config.max_in_flight), (true, 5));
+    }
+
+    #[test]
+    fn a_profile_tells_what_it_does_otherwise_and_only_what_nobody_changed() {
+        let of = |profile: Profile, side, pairs: &[(&str, &str)]| profile.differences(side, &given(pairs));
+        assert!(of(Profile::Java, Side::Consumer, &[]).is_empty());
+        assert!(of(Profile::JavaHandOff, Side::Producer, &[]).is_empty());
+        assert_eq!(of(Profile::JavaHandOff, Side::Consumer, &[]).len(), OF_HAND_OFF.len());
+        let consumer = of(Profile::Librdkafka, Side::Consumer, &[]);
+        assert_eq!(consumer.len(), OF_LIBRDKAFKA_CONSUMER.len() + CONSUMER_DEFAULTS.len());
+        assert!(consumer.contains(&differs("isolation.level", "read_uncommitted", "read_committed")));
+        assert!(consumer.iter().all(|difference| difference.java != difference.own), "{consumer:?}");
+        let producer = of(Profile::Librdkafka, Side::Producer, &[("batch.size", "1")]);
+        assert_eq!(producer.len(), OF_LIBRDKAFKA_PRODUCER.len() + PRODUCER_DEFAULTS.len() - 1);
+        assert!(producer.iter().all(|difference| difference.what != "batch.size"));
+    }
+
+    #[test]
+    fn what_hands_off_is_of_that_profile() {
+        let of = |library, profile: Profile| Profile::of(library, &profile.program());
+        assert_eq!(of(Library::Java, Profile::Java), Profile::Java);
+        assert_eq!(of(Library::Java, Profile::JavaHandOff), Profile::JavaHandOff);
+        assert_eq!(of(Library::Librdkafka, Profile::Librdkafka), Profile::Librdkafka);
     }
 
     #[test]

@@ -20,6 +20,13 @@ pub fn CommandBar(props: &CommandBarProps) -> Html {
     let store = use_store();
     let answer = use_slice(|shown| shown.answer.clone());
     let verb = use_state_eq(|| AttrValue::from(""));
+    // Hundreds of lines, at every publication: only while somebody may read them.
+    let in_use = use_state_eq(|| false);
+    let turn = |to: bool| {
+        let in_use = in_use.setter();
+        Callback::from(move |_: FocusEvent| in_use.set(to))
+    };
+    let (onfocus, onblur) = (turn(true), turn(false));
     let oninput = {
         let verb = verb.clone();
         Callback::from(move |event: InputEvent| {
@@ -52,10 +59,12 @@ pub fn CommandBar(props: &CommandBarProps) -> Html {
             <form key="form" class="command" {onsubmit}>
                 <label for="command">{ "Command" }</label>
                 <input ref={props.input.clone()} id="command" list="commands" autocomplete="off" spellcheck="false"
-                    placeholder="kill broker 3" {oninput} />
+                    placeholder="kill broker 3" {oninput} {onfocus} {onblur} />
                 <kbd aria-hidden="true">{ "Ctrl K" }</kbd>
                 <datalist id="commands">
-                    <Suggestions key={verb.to_string()} verb={(*verb).clone()} />
+                    if *in_use {
+                        <Suggestions key={verb.to_string()} verb={(*verb).clone()} />
+                    }
                 </datalist>
             </form>
             <p key="answer" {class} role="status">{ text }</p>

@@ -25,6 +25,12 @@ pub fn Help() -> Html {
                 <div><dt><i class="sample hw"></i></dt><dd>{ "high watermark (HW)" }</dd></div>
                 <div><dt><i class="sample leo"></i></dt><dd>{ "log end offset (LEO)" }</dd></div>
                 <div><dt><i class="sample start"></i></dt><dd>{ "log start: records before it are deleted" }</dd></div>
+                <div><dt><i class="sample lso"></i></dt><dd>{ "last stable offset (LSO): readers of committed data come up to here" }</dd></div>
+                <div><dt><i class="sample open"></i></dt><dd>{ "an open transaction, from its first record to its newest" }</dd></div>
+                <div><dt><i class="sample open hanging"></i></dt><dd>{ "one that hangs: no coordinator is going to end it" }</dd></div>
+                <div><dt><i class="sample commit-marker"></i></dt><dd>{ "the control record that commits a transaction; A: the one that aborts it. They have offsets, and no consumer gets them" }</dd></div>
+                <div><dt><i class="sample aborted"></i></dt><dd>{ "struck: a record of an aborted transaction, which readers of committed data pass over" }</dd></div>
+                <div><dt><i class="sample pending-offset"></i></dt><dd>{ "dashed flag: an offset that becomes the group's when its transaction is committed" }</dd></div>
                 <div><dt><i class="sample flag"></i></dt><dd>{ "filled flag: the offset a group has committed; hollow flag: a consumer's position" }</dd></div>
             </dl>
             <p>{ "e0 beside a role is the leader epoch: it grows by one with each new leader of the partition." }</p>

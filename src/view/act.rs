@@ -4,6 +4,7 @@
 
 use std::fmt::Display;
 
+use crate::client::profile::Profile;
 use crate::lab::command::quote;
 use crate::view::model::{GroupView, Model};
 
@@ -81,6 +82,44 @@ pub fn adding_a_consumer(group: &GroupView) -> String {
         true => format!("add a consumer to {}", group.id),
         false => "add a consumer without group".to_owned(),
     }
+}
+
+/// Everything that can be added, in a line for each.
+pub fn additions(model: &Model) -> Vec<String> {
+    let mut lines = vec![add_broker(model)];
+    for group in model.groups.iter() {
+        let line = add_consumer(model, group);
+        if group.is_group() && !group.is_share {
+            let profiles = Profile::ALL.into_iter().filter(|profile| *profile != Profile::Java);
+            lines.extend(profiles.map(|profile| format!("{line} profile {}", profile.name())));
+        }
+        lines.push(line);
+    }
+    let names = || model.scenario.topics.iter().map(|topic| topic.to_string());
+    if let Some(topic) = names().next() {
+        let (name, output) = (free_producer_name(model), names().nth(1).unwrap_or(topic.clone()));
+        let new =
+            NewProducer { name: name.clone(), topic: topic.clone(), rate: "12/s".into(), acks: "all".into() };
+        lines.push(add_producer(&new));
+        lines.push(format!("{} transactional.id={}", add_producer(&new), quote(&name)));
+        lines.push(format!("add share consumer worker-a to share-1 topics {} program poll", quote(&topic)));
+        lines.push(format!(
+            "add application app-1 to app-1 topics {} output {} program \"poll; begin; process 5ms; send results; \
+             send offsets; commit transaction\" transactional.id=app-1",
+            quote(&topic),
+            quote(&output)
+        ));
+    }
+    let replication_factor = model.brokers.len().clamp(1, 3).to_string();
+    let name =
+        (1..).map(|number| format!("topic-{number}")).find(|name| !names().any(|taken| taken == *name));
+    lines.push(create_topic(&NewTopic {
+        name: name.unwrap_or_default(),
+        partitions: "3".to_owned(),
+        replication_factor,
+        config: String::new(),
+    }));
+    lines
 }
 
 /// What the producer dialog asks for.

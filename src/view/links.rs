@@ -18,6 +18,11 @@ pub fn pairs(model: &Model) -> Vec<(NodeId, NodeId)> {
             consumer.owned.iter().any(|tp| tp.topic.as_str() == topic && tp.partition == partition)
         });
         pairs.extend(leaders.map(|broker| (consumer.node, broker)));
+        if let Some(producing) = &consumer.producing {
+            let leaders = self::leaders(model, |topic, _| topic == &*producing.output);
+            let new = leaders.map(|broker| (consumer.node, broker)).filter(|pair| !pairs.contains(pair));
+            pairs.extend(new.collect::<Vec<_>>());
+        }
     }
     pairs
 }

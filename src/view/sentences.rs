@@ -6,8 +6,9 @@ use std::fmt::Display;
 use std::rc::Rc;
 
 use super::model::{
-    BrokerView, ConsumerView, ControllerView, FlagKind, GroupView, Health, Model, OffsetsTopicView,
-    ProducerView, ReplicaView, Role, RunView, SharedView, Standing,
+    BrokerView, ConsumerView, ControllerView, CoordinatedView, FlagKind, GroupView, Health,
+    InternalTopicView, Model, ProducerView, ReplicaView, Role, RunView, SendingView, SharedView, Standing,
+    TransactionView,
 };
 use crate::lab::words::count;
 
@@ -36,6 +37,9 @@ pub fn replica(view: &ReplicaView) -> String {
     if view.role == Role::Leader {
         text += &format!(", in-sync replicas {}", list(&view.in_sync));
     }
+    if let Some(last_stable) = view.last_stable {
+        text += &format!(", last stable offset {last_stable}");
+    }
     match view.standing {
         Standing::InSync => {}
         Standing::OutOfSync => text += ", out of sync",
@@ -44,9 +48,21 @@ pub fn replica(view: &ReplicaView) -> String {
     if let Some(why) = &view.why_out {
         text += &format!(": {why}");
     }
+    for open in view.open.iter() {
+        text += &format!(
+            "; transaction of {} from {} to {}: {}",
+            open.owner,
+            open.first,
+            open.last,
+            open.standing()
+        );
+    }
     for flag in view.flags.iter() {
         text += &match flag.kind {
             FlagKind::Committed => format!("; group {} committed {}", flag.owner, flag.offset),
+            FlagKind::Pending => {
+                format!("; group {} has {} pending in a transaction", flag.owner, flag.offset)
+            }
             FlagKind::Position => format!("; {} is at {}", flag.owner, flag.offset),
         };
     }
@@ -81,13 +97,13 @@ pub fn broker(view: &BrokerView) -> String {
     )
 }
 
-/// "__consumer_offsets: leads 17 of 50; coordinator of billing"
-pub fn offsets_topic(view: &OffsetsTopicView) -> String {
-    let mut text = format!("__consumer_offsets: leads {} of {}", view.leads, view.partitions);
-    if !view.coordinates.is_empty() {
-        text += &format!("; coordinator of {}", list(&view.coordinates));
+/// "__consumer_offsets: coordinates billing; leads 17 of 50"
+pub fn internal_topic(view: &InternalTopicView) -> String {
+    let leads = format!("leads {} of {}", view.leads, view.partitions);
+    match view.coordinates.is_empty() {
+        true => format!("{}: {leads}", view.name),
+        false => format!("{}: coordinates {}; {leads}", view.name, list(&view.coordinates)),
     }
-    text
 }
 
 pub fn controller(view: &ControllerView) -> String {
@@ -114,16 +130,81 @@ pub fn producer_state(view: &ProducerView) -> &'static str {
 pub fn producer(view: &ProducerView) -> String {
     let state = word(producer_state(view), "sending");
     format!(
-        "Producer {} to {}, {state} {}, acks {}, {} sent, {} acknowledged, {} failed{}.",
+        "Producer {} to {}, {state} {}, acks {}, {}{}.",
         view.name,
         view.topic,
         view.rate,
         view.acks,
-        view.sent,
-        view.acknowledged,
-        view.failed,
+        sending(&view.sending),
         faults(&view.faults)
     )
+}
+
+/// "12/s to orders · acks=all · idempotent: producer id 1, epoch 0 · librdkafka"
+pub fn producer_manner(view: &ProducerView) -> String {
+    let mut text = format!("{} to {} · acks={}", view.rate, view.topic, view.acks);
+    text += match (view.idempotent, &view.sending.identity) {
+        (false, _) => "",
+        (true, _) => " · idempotent",
+    };
+    text + &view.profile.map(|profile| format!(" · {profile}")).unwrap_or_default()
+}
+
+/// "3 sent, 2 acknowledged, 0 failed; 1 record waits in 1 batch; transaction bank-1 IN_TRANSACTION, its coordinator has it Ongoing"
+pub fn sending(view: &SendingView) -> String {
+    let mut text = format!("{} sent, {} acknowledged, {} failed", view.sent, view.acknowledged, view.failed);
+    if view.waiting_batches > 0 {
+        text += &format!(
+            "; {} in {} wait",
+            count(view.waiting_records, "record"),
+            count(view.waiting_batches, "batch")
+        );
+    }
+    if let Some(transaction) = &view.transaction {
+        text += &format!("; {}", self::transaction(transaction));
+    }
+    text
+}
+
+/// What the accumulator holds: "7 records in 2 batches, 540 bytes".
+pub fn accumulated(view: &SendingView) -> String {
+    match view.waiting_batches {
+        0 => "nothing waits".to_owned(),
+        batches => format!(
+            "{} in {}, {}",
+            count(view.waiting_records, "record"),
+            count(batches, "batch"),
+            count(view.waiting_bytes, "byte")
+        ),
+    }
+}
+
+/// "transactional id bank-1 IN_TRANSACTION, at its coordinator broker 2 Ongoing"
+pub fn transaction(view: &TransactionView) -> String {
+    let coordinated = match &view.coordinated {
+        Some(coordinated) => {
+            format!("at its coordinator broker {} {}", coordinated.broker, coordinated.standing())
+        }
+        None => "known to no coordinator".to_owned(),
+    };
+    format!("transactional id {} {}, {coordinated}", view.id, view.state)
+}
+
+/// "Ongoing, producer id 4, epoch 2, open for 3 s of 60 s, in orders-0 and orders-1"
+pub fn coordinated(view: &CoordinatedView) -> String {
+    let partitions = match view.partitions.is_empty() {
+        true => String::new(),
+        false => format!(", in {}", list(&view.partitions)),
+    };
+    format!("{}, {}, {}{partitions}", view.standing(), view.producer, transaction_time(view))
+}
+
+/// "open for 3 s of 60 s", "60 s at most"
+pub fn transaction_time(view: &CoordinatedView) -> String {
+    match &view.open_for {
+        Some(open_for) => format!("open for {open_for} of {}", view.timeout),
+        None => format!("{} at most", view.timeout),
+    }
 }
 
 pub fn group(view: &GroupView) -> String {
@@ -177,19 +258,28 @@ pub fn run_in_short(view: &RunView) -> String {
 pub fn badge(view: &ConsumerView) -> String {
     let leader = view.group_leader.then(|| "group leader".to_owned());
     let fixed = view.instance_id.as_ref().map(|id| format!("static {id}"));
-    leader.into_iter().chain(fixed).collect::<Vec<_>>().join(", ")
+    let profile = view.profile.map(str::to_owned);
+    leader.into_iter().chain(fixed).chain(profile).collect::<Vec<_>>().join(", ")
 }
 
 pub fn consumer(view: &ConsumerView) -> String {
     let lag: i64 = view.partitions.iter().map(|partition| partition.lag).sum();
     let badge = badge(view);
+    let kind = if view.producing.is_some() { "Application" } else { "Consumer" };
+    let record = view.record.as_ref().map(|(tp, offset)| format!(", {tp} offset {offset} in hand"));
+    let producing = view
+        .producing
+        .as_ref()
+        .map(|producing| format!("; its producer to {}: {}", producing.output, sending(&producing.sending)));
     format!(
-        "Consumer {}, {}{}, owns {}, lag {}{}.",
+        "{kind} {}, {}{}, owns {}, lag {}{}{}{}.",
         view.name,
         word(&view.state, "stable"),
         if badge.is_empty() { badge } else { format!(", {badge}") },
         list(&view.owned),
         count(lag, "record"),
+        record.unwrap_or_default(),
+        producing.unwrap_or_default(),
         faults(&view.faults)
     )
 }
@@ -210,6 +300,23 @@ mod tests {
     use crate::kafka::types::{BrokerId, LeaderEpoch, NodeId, Offset, Topic, TopicPartition};
     use crate::view::model::Flag;
 
+    fn sending_1() -> SendingView {
+        SendingView {
+            sent: 3,
+            acknowledged: 2,
+            failed: 0,
+            identity: None,
+            sticky: None,
+            waiting_batches: 1,
+            waiting_records: 1,
+            waiting_bytes: 80,
+            requests_in_flight: 0,
+            buffer_free_percent: 99,
+            first: None,
+            transaction: None,
+        }
+    }
+
     fn producer_1() -> ProducerView {
         ProducerView {
             name: Rc::from("checkout-api"),
@@ -220,9 +327,8 @@ mod tests {
             rate: Rc::from("12/s"),
             acks: Rc::from("all"),
             idempotent: true,
-            sent: 3,
-            acknowledged: 2,
-            failed: 0,
+            profile: None,
+            sending: sending_1().into(),
             faults: Rc::from([]),
             waiting: None,
         }
@@ -238,7 +344,9 @@ mod tests {
             why_out: None,
             log_start: Offset(38),
             high_watermark: Offset(47),
+            last_stable: None,
             log_end: Offset(48),
+            open: Rc::from([]),
             size_bytes: 700,
             axis_end: Offset(48),
             cells: Rc::from([]),

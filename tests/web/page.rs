@@ -110,6 +110,11 @@ async fn the_page_runs_loses_a_leader_and_takes_another_consumer() {
     until("the new one owns the third", owns("consumer-c", "orders-2")).await;
 
     a_rule_opens_and_closes().await;
+    named("Play (space)").click();
+    a_transaction_is_shown_on_its_three_sides().await;
+    an_application_is_one_card().await;
+    commands_are_suggested_while_the_field_is_in_use().await;
+    named("Pause (space)").click();
     faults_are_told_on_the_cards().await;
     a_server_is_inspected_and_stopped(new).await;
     root.remove();
@@ -147,6 +152,97 @@ fn command(text: &str) {
     submit.unchecked_into::<js_sys::Function>().call0(&form).expect("submitted");
 }
 
+/// The client's state, the coordinator's, the open transaction in the log; then the markers and what they end.
+async fn a_transaction_is_shown_on_its_three_sides() {
+    command("create topic prices partitions 1 replication-factor 3");
+    command("add producer bank to prices rate 20/s keys none transactional.id=bank-1");
+    let says = |what: &'static str| {
+        move |name: &str| name.starts_with("transactional id bank-1 ") && name.contains(what)
+    };
+    until("it has its id", says("READY, at its coordinator broker ")).await;
+    command("begin transaction of bank");
+    until("both know that it is open", says("IN_TRANSACTION, at its coordinator broker ")).await;
+    let lane = |what: &'static str| {
+        move |name: &str| {
+            name.starts_with("prices-0 on broker ") && name.contains(", leader,") && name.contains(what)
+        }
+    };
+    until("the log has it open", lane("last stable offset 0; ")).await;
+    until("and says whose it is", lane("; transaction of bank-1 from 0 to ")).await;
+    assert!(is_drawn(".log path.open") && is_drawn(".marks .sample.lso"));
+    command("abort transaction of bank");
+    until("nothing is open any more", |name| {
+        lane("last stable offset ")(name) && !name.contains("; transaction of")
+    })
+    .await;
+    assert!(is_drawn(".log .strike") && is_drawn(".log .letter"), "aborted records and a marker");
+    named("inspect bank").click();
+    for what in ["Its transaction", "CompleteAbort", "buffer.memory", "next sequence", "sticks to prices-0"] {
+        until_inspected(what).await;
+    }
+}
+
+fn is_drawn(selector: &str) -> bool {
+    document().query_selector(selector).expect("a selector").is_some()
+}
+
+async fn an_application_is_one_card() {
+    command(
+        "add application pricing to pricing topics orders output prices program \"poll; begin; process 5ms; send results; \
+         send offsets; commit transaction\" transactional.id=pricing-1",
+    );
+    let says = |what: &'static str| {
+        move |name: &str| name.starts_with("Application pricing, ") && name.contains(what)
+    };
+    until("it reads", says("owns orders-0, orders-1 and orders-2")).await;
+    until("it has its own producer", says("; its producer to prices: ")).await;
+    until("that has committed", says("at its coordinator broker ")).await;
+    named("inspect pricing").click();
+    until_inspected("Its consumer").await;
+    until_inspected("Its producer").await;
+}
+
+/// They are many, so they are there only while somebody types.
+async fn commands_are_suggested_while_the_field_is_in_use() {
+    let suggested = || {
+        let options = document().query_selector_all("#commands option").expect("a selector");
+        (0..options.length())
+            .filter_map(|index| options.item(index)?.dyn_into::<Element>().ok())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(suggested().len(), 0);
+    let field = document().get_element_by_id("command").expect("the field");
+    let field: HtmlInputElement = field.dyn_into().expect("an input");
+    field.focus().expect("a key can reach it");
+    for _ in 0..100 {
+        if !suggested().is_empty() {
+            break;
+        }
+        TimeoutFuture::new(50).await;
+    }
+    let value = |option: &Element| option.get_attribute("value").unwrap_or_default();
+    assert!(suggested().iter().map(value).any(|line| line == "describe transaction bank-1"));
+    field.blur().expect("it has the focus");
+    TimeoutFuture::new(200).await;
+    assert_eq!(suggested().len(), 0);
+}
+
+async fn until_inspected(what: &str) {
+    for _ in 0..200 {
+        if inspected().contains(what) {
+            return;
+        }
+        TimeoutFuture::new(50).await;
+    }
+    panic!("{what:?} is not in {:?}", inspected());
+}
+
+/// What the region says of the chosen object.
+fn inspected() -> String {
+    let facts = document().query_selector(".inspect").expect("a selector");
+    facts.and_then(|facts| facts.text_content()).unwrap_or_default()
+}
+
 async fn faults_are_told_on_the_cards() {
     command("set clock of controller 101 ahead by 5min");
     command("slow broker 1 to broker 2 by 200ms");
@@ -164,21 +260,8 @@ async fn faults_are_told_on_the_cards() {
 
 async fn a_server_is_inspected_and_stopped(broker: u64) {
     named(&format!("inspect broker {broker}")).click();
-    let facts = || {
-        let facts = document().query_selector(".inspect").expect("a selector");
-        facts.and_then(|facts| facts.text_content()).unwrap_or_default()
-    };
-    for _ in 0..100 {
-        if facts().contains("last snapshot") {
-            break;
-        }
-        TimeoutFuture::new(50).await;
-    }
-    assert!(
-        facts().contains(&format!("broker {broker}")) && facts().contains("last snapshot"),
-        "{}",
-        facts()
-    );
+    until_inspected("last snapshot").await;
+    until_inspected(&format!("broker {broker}")).await;
     named("stop controller 101").click();
     named("Play (space)").click();
     until("the controller has ended", |name| name.starts_with("Controller 101, dead")).await;

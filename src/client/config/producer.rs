@@ -166,6 +166,8 @@ const NOT_MODELLED: &[&str] = &[
 /// The values of [`COMMON_KEYS`] and [`PRODUCER_KEYS`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProducerConfig {
+    /// Which library the client is.
+    pub library: Library,
     pub common: CommonConfig,
     pub acks: Acks,
     /// What is in force: switched off where acks or retries do not allow it and nobody asked for it (R-PROD-22).
@@ -216,6 +218,7 @@ impl ProducerConfig {
         let enable_idempotence = idempotence(&values, acks)?;
         check_memory(&values)?;
         Ok(ProducerConfig {
+            library,
             common,
             acks,
             enable_idempotence,

@@ -25,9 +25,21 @@ pub struct Accumulator {
 /// Whether the first batch of a partition can be sent (R-PROD-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    Ready,
+    Ready(Cause),
     /// It lingers or backs off until then.
     At(Time),
+}
+
+/// What makes a batch ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    Full,
+    /// It takes no more records: the next one of its partition is begun.
+    NextBegun,
+    /// linger.ms is over.
+    Lingered,
+    /// Something ends the linger of all batches.
+    Hurried,
 }
 
 /// buffer.memory has no room for another batch.
@@ -163,8 +175,13 @@ impl Accumulator {
             return Some(Readiness::At(until));
         }
         let lingers_until = first.created_at.plus_ms(self.linger_ms);
-        let sendable = hurry || queue.len() > 1 || first.is_full() || lingers_until <= now;
-        Some(if sendable { Readiness::Ready } else { Readiness::At(lingers_until) })
+        Some(Readiness::Ready(match () {
+            () if first.is_full() => Cause::Full,
+            () if queue.len() > 1 => Cause::NextBegun,
+            () if lingers_until <= now => Cause::Lingered,
+            () if hurry => Cause::Hurried,
+            () => return Some(Readiness::At(lingers_until)),
+        }))
     }
 
     /// Takes the partition's first batch out of its queue.
@@ -181,6 +198,11 @@ impl Accumulator {
     pub fn close(&mut self, id: BatchId) {
         let ratio = self.batch_mut(id).close();
         self.shape.ratio = self.shape.ratio.learned(ratio);
+    }
+
+    /// What is left of buffer.memory.
+    pub fn free_bytes(&self) -> i64 {
+        self.free_bytes
     }
 
     /// How well records are expected to compress.
@@ -254,11 +276,19 @@ mod tests {
         let mut accumulator = Accumulator::new(Shape::plain(70), 5, 1000);
         append(&mut accumulator, 10).unwrap();
         check_ready(&accumulator, 14, Readiness::At(Time::from_ms(15)));
-        check_ready(&accumulator, 15, Readiness::Ready);
+        check_ready(&accumulator, 15, Readiness::Ready(Cause::Lingered));
         for _ in 0..2 {
             append(&mut accumulator, 11).unwrap();
         }
-        check_ready(&accumulator, 11, Readiness::Ready);
+        check_ready(&accumulator, 11, Readiness::Ready(Cause::Full));
+    }
+
+    #[test]
+    fn a_hurry_ends_the_linger_r_prod_3() {
+        let mut accumulator = Accumulator::new(Shape::plain(1000), 5, 1000);
+        append(&mut accumulator, 10).unwrap();
+        let hurried = accumulator.readiness(Time::from_ms(11), &tp(), LeaderEpoch(0), true);
+        assert_eq!(hurried, Some(Readiness::Ready(Cause::Hurried)));
     }
 
     #[test]

@@ -551,7 +551,7 @@ impl Producer {
             let (_, epoch) = self.metadata.leader(tp)?;
             match self.accumulator.readiness(now, tp, epoch, hurry)? {
                 Readiness::At(at) => Some(at),
-                Readiness::Ready => None,
+                Readiness::Ready(_) => None,
             }
         });
         let open = self.accumulator.batches().filter(|(_, batch)| batch.place != BatchPlace::GivenUp);

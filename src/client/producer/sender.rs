@@ -14,6 +14,8 @@ use kafka_protocol::messages::{
 
 use super::accumulator::Readiness;
 use super::batch::{BatchId, Place};
+use super::status::Hurry;
+use super::transaction_manager::TransactionManager;
 use super::{
     BlockedSend, CallName, Context, Phase, Producer, ProducerError, ProducerTimer, UNKNOWN_PARTITION,
 };
@@ -143,7 +145,7 @@ impl Producer {
                 None => leaderless = true,
                 Some(_) if self.muted.contains(tp) => {}
                 Some((leader, epoch)) => {
-                    if self.accumulator.readiness(now, tp, epoch, hurry) == Some(Readiness::Ready) {
+                    if let Some(Readiness::Ready(_)) = self.accumulator.readiness(now, tp, epoch, hurry) {
                         nodes.insert(leader);
                     }
                 }
@@ -155,13 +157,22 @@ impl Producer {
         nodes
     }
 
-    /// Linger is over for all batches: the producer closes or flushes, the transaction is to end, or a send waits for memory.
+    /// Linger is over for all batches.
     pub(super) fn hurries(&self) -> bool {
-        self.phase == Phase::Closing
-            || self.blocked.as_ref().is_some_and(BlockedSend::for_memory)
-            || self.is_flushing()
-            || self.is_calling() == Some(CallName::Flush)
-            || self.transactions.as_ref().is_some_and(|transactions| transactions.is_completing())
+        self.hurry().is_some()
+    }
+
+    /// What ends the linger of all batches.
+    pub fn hurry(&self) -> Option<Hurry> {
+        match () {
+            () if self.phase == Phase::Closing => Some(Hurry::Close),
+            () if self.blocked.as_ref().is_some_and(BlockedSend::for_memory) => Some(Hurry::Memory),
+            () if self.is_flushing() || self.is_calling() == Some(CallName::Flush) => Some(Hurry::Flush),
+            () if self.transactions.as_ref().is_some_and(TransactionManager::is_completing) => {
+                Some(Hurry::TransactionEnd)
+            }
+            () => None,
+        }
     }
 
     /// Takes one batch of each partition that the broker leads, up to max.request.size, beginning where the last request

@@ -106,6 +106,13 @@ impl Sequences {
         self.identity = Some((producer, epoch));
     }
 
+    /// The next sequence number of each partition in the present epoch.
+    pub fn next(&self) -> impl Iterator<Item = (&TopicPartition, i32)> {
+        let own =
+            |(_, partition): &(&TopicPartition, &PartitionSequences)| partition.identity == self.identity;
+        self.partitions.iter().filter(own).map(|(tp, partition)| (tp, partition.next))
+    }
+
     /// Whether the partition's first batch may be sent: there is a producer id, the earlier epoch's batches are through,
     /// no outcome is in doubt, and of batches that are sent again only the first is under way.
     pub fn may_send(&self, batch: &ProducerBatch) -> bool {

@@ -2,7 +2,10 @@
 //!
 //! **Invariant:** looking changes nothing.
 
-use super::batch::Place;
+pub use super::accumulator::Cause;
+use super::accumulator::Readiness;
+use super::batch::{BatchId, Place, ProducerBatch};
+use super::transaction_manager::TransactionManager;
 use super::{Application, Counts, Phase, Producer};
 use crate::client::config::producer::ProducerConfig;
 use crate::client::metadata::{Metadata, main_peer};
@@ -75,14 +78,29 @@ pub struct StickyStatus {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchState {
-    /// In its queue.
-    Waiting,
+    /// Others of its partition go first.
+    Behind,
+    Lingering {
+        until: Time,
+    },
     BackingOff {
         until: Time,
     },
+    /// It goes as soon as its leader can take it.
+    Ready(Cause),
     InFlight,
     /// Failed already; only the answer to its request is still to come.
     GivenUp,
+}
+
+/// What ends the linger of all batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hurry {
+    Close,
+    /// A send() waits for buffer.memory.
+    Memory,
+    Flush,
+    TransactionEnd,
 }
 
 /// Something that holds a producer up.
@@ -150,24 +168,52 @@ impl Producer {
 
     /// The batches without an outcome, the oldest first.
     pub fn batches(&self, now: Time) -> impl Iterator<Item = BatchStatus> {
-        self.accumulator.batches().map(move |(_, batch)| {
-            let epoch = self.metadata.leader_epoch(&batch.tp).unwrap_or(LeaderEpoch::NONE);
-            let state = match (batch.place, batch.backs_off_until(now, epoch)) {
-                (Place::InFlight, _) => BatchState::InFlight,
-                (Place::GivenUp, _) => BatchState::GivenUp,
-                (Place::Queued, Some(until)) => BatchState::BackingOff { until },
-                (Place::Queued, None) => BatchState::Waiting,
-            };
-            BatchStatus {
-                tp: batch.tp.clone(),
-                records: batch.record_count(),
-                size_bytes: batch.size_bytes(),
-                created_at: batch.created_at,
-                attempts: batch.attempts,
-                base_sequence: batch.base_sequence(),
-                state,
-            }
+        let hurry = self.hurries();
+        self.accumulator.batches().map(move |(id, batch)| BatchStatus {
+            tp: batch.tp.clone(),
+            records: batch.record_count(),
+            size_bytes: batch.size_bytes(),
+            created_at: batch.created_at,
+            attempts: batch.attempts,
+            base_sequence: batch.base_sequence(),
+            state: self.batch_state(now, id, batch, hurry),
         })
+    }
+
+    fn batch_state(&self, now: Time, id: BatchId, batch: &ProducerBatch, hurry: bool) -> BatchState {
+        let epoch = self.metadata.leader_epoch(&batch.tp).unwrap_or(LeaderEpoch::NONE);
+        match (batch.place, batch.backs_off_until(now, epoch)) {
+            (Place::InFlight, _) => BatchState::InFlight,
+            (Place::GivenUp, _) => BatchState::GivenUp,
+            (Place::Queued, Some(until)) => BatchState::BackingOff { until },
+            (Place::Queued, None) if self.accumulator.first(&batch.tp) != Some(id) => BatchState::Behind,
+            (Place::Queued, None) => match self.accumulator.readiness(now, &batch.tp, epoch, hurry) {
+                Some(Readiness::At(until)) => BatchState::Lingering { until },
+                Some(Readiness::Ready(cause)) => BatchState::Ready(cause),
+                None => BatchState::Behind,
+            },
+        }
+    }
+
+    /// What is left of buffer.memory, in bytes.
+    pub fn free_buffer_bytes(&self) -> i64 {
+        self.accumulator.free_bytes()
+    }
+
+    /// Requests that wait for an answer, by broker; only those that have any.
+    pub fn requests_in_flight(&self) -> Vec<(BrokerId, i32)> {
+        let brokers = self.metadata.nodes().map(|broker| (broker, self.network.in_flight(main_peer(broker))));
+        brokers.filter(|(_, requests)| *requests > 0).collect()
+    }
+
+    /// The next batch's first sequence number of each partition that got any; nothing without idempotence.
+    pub fn next_sequences(&self) -> impl Iterator<Item = (&TopicPartition, i32)> {
+        self.sequences.iter().flat_map(|sequences| sequences.next())
+    }
+
+    /// `None` without `transactional.id`.
+    pub fn transaction_manager(&self) -> Option<&TransactionManager> {
+        self.transactions.as_ref()
     }
 
     /// What holds the producer up, the application's own wait first.

@@ -70,6 +70,12 @@ impl PendingOffsets {
         all.filter(move |(of, _)| of == group).map(|(_, tp)| tp)
     }
 
+    /// The offsets that become those of groups if their transactions are committed.
+    pub fn iter(&self) -> impl Iterator<Item = (&GroupId, &TopicPartition, Offset)> {
+        let counting = self.by_producer.values().flatten().filter(|(_, pending)| !pending.overtaken);
+        counting.map(|((group, tp), pending)| (group, tp, pending.value.offset))
+    }
+
     /// A plain record of the partition was written: what is pending is older. A tombstone takes it along.
     pub fn on_plain(&mut self, group: &GroupId, tp: &TopicPartition, is_tombstone: bool) {
         if self.by_producer.is_empty() {

@@ -87,6 +87,11 @@ impl Shard {
         }
     }
 
+    /// The log is still being read.
+    pub fn is_loading(&self) -> bool {
+        self.is_loading
+    }
+
     pub fn transactions(&self) -> impl Iterator<Item = (&TransactionalId, &TransactionMetadata)> {
         self.transactions.iter()
     }

@@ -1,29 +1,42 @@
-//! What is known of the chosen server, replica or record.
+//! What is known of the chosen server, client, replica or record.
 
 use yew::prelude::*;
 
 use super::events::tone;
 use crate::ui::shared::Shared;
 use crate::ui::store::use_slice;
+use crate::view::model::Fact;
+
+fn facts(facts: &[Fact]) -> Html {
+    html! {
+        <dl class="facts">
+            { for facts.iter().map(|fact| html! {
+                <div class={tone(fact.tone)}>
+                    <dt>{ fact.name.as_ref() }</dt>
+                    <dd>{ fact.value.as_ref() }</dd>
+                </div>
+            }) }
+        </dl>
+    }
+}
 
 #[component]
 pub fn Inspect() -> Html {
     let inspected = use_slice(|shown| shown.model.inspected.as_ref().map(Shared::new));
     let content = match &inspected {
         None => html! {
-            <p key="none" class="dim">{ "Choose a broker, a controller, a replica or one of its records on the stage." }</p>
+            <p key="none" class="dim">{ "Choose a broker, a controller, a client, a replica or one of its records on the stage." }</p>
         },
         Some(view) => html! {
             <div key="one">
                 <h3 class="object">{ view.title.as_ref() }</h3>
-                <dl class="facts">
-                    { for view.facts.iter().map(|fact| html! {
-                        <div key={&*fact.name} class={tone(fact.tone)}>
-                            <dt>{ fact.name.as_ref() }</dt>
-                            <dd>{ fact.value.as_ref() }</dd>
-                        </div>
-                    }) }
-                </dl>
+                { facts(&view.facts) }
+                { for view.sections.iter().map(|section| html! {
+                    <section key={section.title}>
+                        <h4>{ section.title }</h4>
+                        { facts(&section.facts) }
+                    </section>
+                }) }
                 if let Some(story) = &view.story {
                     <h4>{ "What became of it" }</h4>
                     <p>{ story.title.as_ref() }</p>

@@ -7,10 +7,10 @@ use super::replica::Replica;
 use super::{anchor, light};
 use crate::kafka::types::NodeId;
 use crate::ui::shared::Shared;
-use crate::ui::store::use_store;
 use crate::ui::widget::button::CommandButton;
+use crate::ui::widget::choose::Choose;
 use crate::view::act;
-use crate::view::model::{BrokerView, ControllerView, Focus, Health, OffsetsTopicView};
+use crate::view::model::{BrokerView, ControllerView, CoordinatedView, Focus, Health, InternalTopicView};
 use crate::view::sentences;
 
 #[derive(PartialEq, Properties)]
@@ -44,31 +44,11 @@ pub fn Broker(props: &BrokerProps) -> Html {
             <p key="waiting" class="waiting">{ view.waiting.as_deref().unwrap_or("").to_owned() }</p>
             <Faults key="faults" faults={view.faults.clone()} />
             <div key="internal" class="internal">
-                if let Some(topic) = &view.offsets_topic {
-                    <OffsetsTopic view={Shared::new(topic)} />
-                }
+                { for view.internal.iter().map(|topic| html! {
+                    <InternalTopic key={topic.name.to_string()} view={Shared::new(topic)} />
+                }) }
             </div>
         </article>
-    }
-}
-
-#[derive(PartialEq, Properties)]
-struct ChooseProps {
-    focus: Focus,
-    name: AttrValue,
-}
-
-/// A server's name, which shows what is known of it.
-#[component]
-fn Choose(props: &ChooseProps) -> Html {
-    let store = use_store();
-    let name = format!("inspect {}", props.name);
-    let onclick = {
-        let focus = props.focus.clone();
-        move |_: MouseEvent| store.choose(Some(focus.clone()))
-    };
-    html! {
-        <button type="button" class="plain" title={name.clone()} aria-label={name} {onclick}>{ &props.name }</button>
     }
 }
 
@@ -101,17 +81,21 @@ pub fn ProcessButtons(props: &ProcessButtonsProps) -> Html {
 }
 
 #[derive(PartialEq, Properties)]
-pub struct OffsetsTopicProps {
-    view: Shared<OffsetsTopicView>,
+pub struct InternalTopicProps {
+    view: Shared<InternalTopicView>,
 }
 
-/// The line of `__consumer_offsets`, which unfolds into its partitions.
+/// The line of a coordinators' topic, which unfolds into what is coordinated and the topic's partitions.
 #[component]
-fn OffsetsTopic(props: &OffsetsTopicProps) -> Html {
+fn InternalTopic(props: &InternalTopicProps) -> Html {
     let view = &props.view;
+    let summary = sentences::internal_topic(view);
     html! {
         <details>
-            <summary>{ sentences::offsets_topic(view) }</summary>
+            <summary title={summary.clone()}>{ summary }</summary>
+            <ul class="coordinated">
+                { for view.transactions.iter().map(|transaction| coordinated(transaction)) }
+            </ul>
             <table>
                 <thead>
                     <tr><th scope="col">{ "partition" }</th><th scope="col">{ "role" }</th><th scope="col">{ "HW" }</th><th scope="col">{ "LEO" }</th></tr>
@@ -128,6 +112,14 @@ fn OffsetsTopic(props: &OffsetsTopicProps) -> Html {
                 </tbody>
             </table>
         </details>
+    }
+}
+
+fn coordinated(view: &CoordinatedView) -> Html {
+    html! {
+        <li key={view.id.to_string()}>
+            <b>{ view.id.as_ref() }</b>{ format!(" {}", sentences::coordinated(view)) }
+        </li>
     }
 }
 

@@ -8,6 +8,7 @@ pub mod group;
 pub mod paths;
 pub mod producer;
 pub mod replica;
+pub mod sending;
 mod shared;
 
 use wasm_bindgen::JsCast;
@@ -23,7 +24,7 @@ use super::shared::Shared;
 use super::store::{use_slice, use_store};
 use crate::kafka::types::NodeId;
 use crate::view::act;
-use crate::view::model::Health;
+use crate::view::model::{Health, Model};
 use crate::view::{row, sentences};
 
 #[derive(PartialEq, Properties)]
@@ -35,6 +36,8 @@ pub struct StageProps {
 #[component]
 pub fn Stage(props: &StageProps) -> Html {
     let summary = use_slice(|shown| sentences::stage(&shown.model));
+    let has_transactions = use_slice(|shown| has_transactions(&shown.model));
+    let of_transactions: &[(&str, &str)] = if has_transactions { &TRANSACTION_MARKS } else { &[] };
     let store = use_store();
     let on_add_broker = use_callback(store, |_: MouseEvent, store| {
         store.command(&act::add_broker(&store.shown().model));
@@ -44,7 +47,7 @@ pub fn Stage(props: &StageProps) -> Html {
             <h2 key="name" class="unseen">{ "By broker" }</h2>
             <div key="bar" class="stage-bar">
                 <ul key="marks" class="marks">
-                    { for MARKS.iter().map(|(class, text)| html! {
+                    { for MARKS.iter().chain(of_transactions).map(|(class, text)| html! {
                         <li key={*class}><i class={classes!("sample", *class)}></i>{ *text }</li>
                     }) }
                 </ul>
@@ -74,6 +77,16 @@ const MARKS: [(&str, &str); 6] = [
     ("leo", "LEO: log end"),
     ("flag", "committed offset"),
     ("position", "position"),
+];
+
+/// Those that there are only where somebody writes in transactions.
+const TRANSACTION_MARKS: [(&str, &str); 6] = [
+    ("lso", "LSO: last stable offset"),
+    ("open", "open transaction"),
+    ("commit-marker", "commit marker"),
+    ("abort-marker", "abort marker"),
+    ("aborted", "aborted"),
+    ("pending-offset", "pending offset"),
 ];
 
 #[derive(PartialEq, Properties)]
@@ -205,6 +218,12 @@ fn anchor(node: NodeId) -> String {
         NodeId::Controller(id) => format!("controller-{id}"),
         NodeId::Client(number) => format!("client-{number}"),
     }
+}
+
+/// Whether somebody writes in transactions.
+fn has_transactions(model: &Model) -> bool {
+    let mut replicas = model.brokers.iter().flat_map(|broker| broker.replicas.iter());
+    replicas.any(|replica| replica.last_stable.is_some())
 }
 
 /// The class that colours a process's light.

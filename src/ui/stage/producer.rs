@@ -3,11 +3,14 @@
 use yew::prelude::*;
 
 use super::faults::Faults;
+use super::sending::Sending;
 use super::{anchor, light};
+use crate::kafka::types::ClientName;
 use crate::ui::shared::Shared;
 use crate::ui::widget::button::CommandButton;
+use crate::ui::widget::choose::Choose;
 use crate::view::act;
-use crate::view::model::{Health, ProducerView};
+use crate::view::model::{Focus, Health, ProducerView};
 use crate::view::sentences;
 
 #[derive(PartialEq, Properties)]
@@ -25,24 +28,16 @@ pub fn Producer(props: &ProducerProps) -> Html {
             data-node={anchor(view.node)} aria-label={sentences::producer(view)}>
             <div key="head" class="client-head">
                 <span class="light" aria-hidden="true"></span>
-                <h3 title={view.name.to_string()}>{ view.name.as_ref() }</h3>
+                <h3><Choose focus={Focus::Client(ClientName::new(&view.name))} name={view.name.to_string()} /></h3>
                 <span class="state">{ sentences::producer_state(view) }</span>
                 <span class="grow"></span>
                 if view.health != Health::Dead {
                     <CommandButton {command} {label} class="small" />
                 }
             </div>
-            <p key="how" class="dim">
-                { format!("{} to {} · acks={}", view.rate, view.topic, view.acks) }{ if view.idempotent { " · idempotent" } else { "" } }
-            </p>
-            <p key="counts" class="counts">
-                <span>{ format!("{} sent", view.sent) }</span>
-                <span class="good">{ format!("{} acknowledged", view.acknowledged) }</span>
-                if view.failed > 0 {
-                    <span class="bad">{ format!("{} failed", view.failed) }</span>
-                }
-            </p>
-            <p key="waiting" class="waiting" title={view.waiting.as_deref().map(str::to_owned)}>{ view.waiting.as_deref().unwrap_or("").to_owned() }</p>
+            <p key="how" class="dim">{ sentences::producer_manner(view) }</p>
+            <Sending key="sending" view={Shared::new(&view.sending)}
+                waiting={view.waiting.as_deref().unwrap_or("").to_owned()} />
             <Faults key="faults" faults={view.faults.clone()} />
         </article>
     }

@@ -8,7 +8,7 @@ use crate::kafka::types::Offset;
 use crate::lab::words;
 use crate::ui::shared::Shared;
 use crate::ui::store::{use_slice, use_store};
-use crate::view::model::{FlagKind, Focus, ReplicaView, Role, Standing};
+use crate::view::model::{Cell, CellKind, End, FlagKind, Focus, OpenView, ReplicaView, Role, Standing};
 use crate::view::row::{Axis, PlacedFlag, place};
 use crate::view::sentences;
 
@@ -81,11 +81,17 @@ pub fn Replica(props: &ReplicaProps) -> Html {
                 <b title={view.tp.to_string()}>{ view.tp.to_string() }</b>
                 <span class="role">{ format!("{role_text} · e{}", view.leader_epoch) }</span>
                 <span class="why">{ standing(view) }</span>
+                if view.open.iter().any(|open| open.end == End::Nobody) {
+                    <span class="hangs">{ "a transaction hangs" }</span>
+                }
             </div>
             <div key="tail" class="tail">
                 { tail(view, Axis::of(view, props.slots), chosen.flatten()) }
                 <p class="offsets">
                     <span>{ format!("start {}", view.log_start) }</span>
+                    if let Some(last_stable) = view.last_stable {
+                        <span class="lso">{ format!("LSO {last_stable}") }</span>
+                    }
                     <span class="hw">{ format!("HW {}", view.high_watermark) }</span>
                     <span>{ format!("LEO {}", view.log_end) }</span>
                 </p>
@@ -131,17 +137,12 @@ fn tail(view: &ReplicaView, axis: Axis, chosen: Option<Offset>) -> Html {
     html! {
         <svg class="log" width={axis.width().to_string()} height="37" aria-hidden="true">
             <g key="cells">
-                { for view.cells.iter().filter(|cell| axis.shows(cell.offset)).map(|cell| {
-                    let committed = view.committed(cell.offset);
-                    html! {
-                        // One node an offset, so an append adds one and moves none.
-                        <rect key={cell.offset.0 as u64}
-                            class={classes!("cell", format!("k{}", cell.colour), (!committed).then_some("pending"),
-                                (chosen == Some(cell.offset)).then_some("chosen"))}
-                            x={axis.x(cell.offset).to_string()} y={CELL_TOP.to_string()} width={CELL_WIDTH.to_string()}
-                            height={CELL_HEIGHT.to_string()} rx="3" data-offset={cell.offset.to_string()} />
-                    }
+                { for view.cells.iter().filter(|cell| axis.shows(cell.offset)).map(|one| {
+                    cell(one, axis, view.committed(one.offset), chosen == Some(one.offset))
                 }) }
+            </g>
+            <g key="open">
+                { for view.open.iter().filter(|open| open.last.0 >= axis.start).map(|open| self::open(open, axis)) }
             </g>
             <g key="marks">
                 if axis.is_beyond(view.log_end) {
@@ -149,6 +150,9 @@ fn tail(view: &ReplicaView, axis: Axis, chosen: Option<Offset>) -> Html {
                 }
                 if view.log_start.0 > axis.start {
                     { mark("log-start", start) }
+                }
+                if let Some(last_stable) = view.last_stable.filter(|lso| *lso < view.high_watermark) {
+                    <path key="lso" class="lso" d={format!("M{} {}v{CELL_HEIGHT}h5", axis.x(last_stable), CELL_TOP - 2)} />
                 }
                 if !axis.is_beyond(view.log_end) {
                     { mark("leo", leo) }
@@ -162,10 +166,59 @@ fn tail(view: &ReplicaView, axis: Axis, chosen: Option<Offset>) -> Html {
     }
 }
 
+/// One node an offset, so an append adds one and moves none. Those of transactions have another shape.
+fn cell(view: &Cell, axis: Axis, committed: bool, chosen: bool) -> Html {
+    let x = axis.x(view.offset);
+    let (class, letter) = match view.kind {
+        CellKind::Record | CellKind::Open => (None, None),
+        CellKind::Aborted => (Some("aborted"), None),
+        CellKind::Commit => (Some("control"), Some("C")),
+        CellKind::Abort => (Some("control"), Some("A")),
+        CellKind::Control => (Some("control"), Some("·")),
+    };
+    let key = view.offset.0 as u64;
+    let rect = html! {
+        <rect {key}
+            class={classes!("cell", format!("k{}", view.colour), (!committed).then_some("pending"), chosen.then_some("chosen"), class)}
+            x={x.to_string()} y={CELL_TOP.to_string()} width={CELL_WIDTH.to_string()}
+            height={CELL_HEIGHT.to_string()} rx="3" data-offset={view.offset.to_string()} />
+    };
+    if class.is_none() {
+        return rect;
+    }
+    let middle = CELL_TOP + CELL_HEIGHT / 2;
+    html! {
+        <g {key}>
+            { rect }
+            if let Some(letter) = letter {
+                <text class="letter" x={(x + CELL_WIDTH / 2).to_string()} y={(middle + 4).to_string()}>{ letter }</text>
+            } else {
+                <path class="strike" d={format!("M{} {}h{}", x - 1, middle, CELL_WIDTH + 2)} />
+            }
+        </g>
+    }
+}
+
+/// How far an open transaction reaches, below the cells.
+fn open(view: &OpenView, axis: Axis) -> Html {
+    let (from, to) = (axis.x(view.first), axis.x(view.last) + CELL_WIDTH);
+    let class = match view.end {
+        End::Expected => "open",
+        End::Decided => "open decided",
+        End::Unknown => "open unknown",
+        End::Nobody => "open hanging",
+    };
+    let y = CELL_TOP + CELL_HEIGHT + 3;
+    html! {
+        <path key={view.first.0 as u64} {class} d={format!("M{from} {y}H{to}")} />
+    }
+}
+
 fn flag(placed: &PlacedFlag<'_>) -> Html {
     let (x, left, width) = (placed.x, placed.left, placed.width);
     let class = match placed.flag.kind {
         FlagKind::Committed => "committed",
+        FlagKind::Pending => "pending",
         FlagKind::Position => "position",
     };
     html! {

@@ -6,33 +6,19 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::faults::Faults;
+use super::internal::{internal_topics, is_internal};
+use super::log::{cells, last_stable};
 use super::reuse::{keep_array, keep_list};
-use crate::kafka::broker::SHARE_STATE_TOPIC;
+use super::transaction::Transactions;
 use crate::kafka::broker::{Broker, BrokerState, Disk};
 use crate::kafka::controller::Controller;
 use crate::kafka::controller::image::{ClusterImage, PartitionRegistration};
 use crate::kafka::log::Log;
 use crate::kafka::raft::QuorumRole;
-use crate::kafka::record::Record;
 use crate::kafka::replication::Partition;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, ControllerId, GroupId, LeaderEpoch, Offset, TopicPartition};
-use crate::view::model::{
-    BrokerView, Cell, ControllerView, Flag, Health, OffsetsTopicRow, OffsetsTopicView, ReplicaView, Role,
-    Standing,
-};
-
-pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
-
-/// Topics that coordinators keep their state in.
-pub fn is_internal(topic: &str) -> bool {
-    [OFFSETS_TOPIC, SHARE_STATE_TOPIC].contains(&topic)
-}
-/// So many of a log's newest records are shown.
-const CELLS: i64 = 48;
-const KEY_COLOURS: u32 = 8;
-/// Records without a key have the last colour.
-const NO_KEY: u8 = 7;
+use crate::kafka::types::{BrokerId, ControllerId, LeaderEpoch, Offset, TopicPartition};
+use crate::view::model::{BrokerView, ControllerView, Flag, Health, ReplicaView, Role, Standing};
 
 /// A broker's process, or what it left.
 #[derive(Clone, Copy)]
@@ -77,6 +63,7 @@ pub struct Cluster<'a> {
     pub image: &'a ClusterImage,
     pub brokers: &'a [BrokerSource<'a>],
     pub faults: &'a Faults,
+    pub transactions: &'a Transactions,
     /// Committed offsets and positions.
     pub flags: &'a BTreeMap<TopicPartition, Vec<Flag>>,
     /// The largest log end of each partition.
@@ -90,17 +77,25 @@ impl<'a> Cluster<'a> {
         brokers: &'a [BrokerSource<'a>],
         flags: &'a BTreeMap<TopicPartition, Vec<Flag>>,
         faults: &'a Faults,
+        transactions: &'a Transactions,
     ) -> Cluster<'a> {
         let mut ends = BTreeMap::new();
         for (tp, log, _) in brokers.iter().flat_map(BrokerSource::logs) {
             let end: &mut Offset = ends.entry(tp.clone()).or_default();
             *end = log.log_end_offset().max(*end);
         }
-        Cluster { now, image, brokers, faults, flags, ends }
+        Cluster { now, image, brokers, faults, transactions, flags, ends }
     }
 
     pub fn broker(&self, id: BrokerId) -> Option<&BrokerSource<'a>> {
         self.brokers.iter().find(|broker| broker.id == id)
+    }
+
+    /// A partition's log at its leader, while that lives.
+    pub fn led_log(&self, tp: &TopicPartition) -> Option<&'a Log> {
+        let leader = self.image.partition(tp)?.leader;
+        let partition = self.broker(leader)?.alive()?.replicas().partition(tp)?;
+        Some(&partition.log)
     }
 }
 
@@ -146,10 +141,11 @@ pub fn broker_view(
 ) -> BrokerView {
     let (health, state) = state(source, cluster);
     let logs = source.logs();
-    let replicas = logs.iter().filter(|(tp, ..)| !is_of_coordinators(tp)).map(|(tp, log, partition)| {
-        let before = before.and_then(|view| view.replicas.iter().find(|replica| replica.tp == **tp));
-        replica_view(source, cluster, tp, log, *partition, before.map(|view| &**view))
-    });
+    let replicas =
+        logs.iter().filter(|(tp, ..)| !is_internal(tp.topic.as_str())).map(|(tp, log, partition)| {
+            let before = before.and_then(|view| view.replicas.iter().find(|replica| replica.tp == **tp));
+            replica_view(source, cluster, tp, log, *partition, before.map(|view| &**view))
+        });
     let replicas = keep_list(before.map(|view| &view.replicas), replicas, |a, b| a.tp == b.tp);
     BrokerView {
         id: source.id,
@@ -159,12 +155,8 @@ pub fn broker_view(
         waiting: waiting(source, cluster).map(Rc::from),
         faults: cluster.faults.of_node(source.id),
         replicas,
-        offsets_topic: offsets_topic(source, cluster, &logs, before),
+        internal: internal_topics(source, cluster, &logs, before),
     }
-}
-
-fn is_of_coordinators(tp: &TopicPartition) -> bool {
-    is_internal(tp.topic.as_str())
 }
 
 /// A running broker's state needs no word.
@@ -226,6 +218,7 @@ fn replica_view(
     in_sync.sort();
     let flags = cluster.flags.get(tp).filter(|_| leads).cloned().unwrap_or_default();
     let (standing, why_out) = standing(source, cluster, registration, tp, log);
+    let open = cluster.transactions.open_in(tp, log, cluster);
     ReplicaView {
         tp: tp.clone(),
         broker: source.id,
@@ -235,7 +228,9 @@ fn replica_view(
         why_out: why_out.map(Rc::from),
         log_start: log.log_start_offset(),
         high_watermark: log.high_watermark(),
+        last_stable: last_stable(log),
         log_end: log.log_end_offset(),
+        open: keep_array(before.map(|view| &view.open), open),
         size_bytes: log.size_bytes(),
         axis_end: cluster.ends.get(tp).copied().unwrap_or_default(),
         cells: cells(log, leader_epoch, before),
@@ -290,72 +285,8 @@ fn why_out(
     }
 }
 
-/// The log's newest records; read anew only when the log is another one.
-fn cells(log: &Log, leader_epoch: LeaderEpoch, before: Option<&ReplicaView>) -> Rc<[Cell]> {
-    if let Some(before) = before
-        && (before.log_start, before.log_end, before.size_bytes, before.leader_epoch)
-            == (log.log_start_offset(), log.log_end_offset(), log.size_bytes(), leader_epoch)
-    {
-        return before.cells.clone();
-    }
-    // A batch that cannot be read has no cells; the log's offsets still say that it is there.
-    log.tail(CELLS).unwrap_or_default().iter().map(cell).collect()
-}
-
-fn cell(record: &Record) -> Cell {
-    let key = record.key.as_deref().map(String::from_utf8_lossy);
-    Cell {
-        offset: record.offset,
-        colour: key.as_deref().map_or(NO_KEY, key_colour),
-        key: Rc::from(key.as_deref().unwrap_or("no key")),
-    }
-}
-
-/// A key's colour: by the number that it ends with, so that neighbours differ; else by its letters.
-pub fn key_colour(key: &str) -> u8 {
-    let digits = key.len() - key.trim_end_matches(|letter: char| letter.is_ascii_digit()).len();
-    let number = match key[key.len() - digits..].parse::<u32>() {
-        Ok(number) => number,
-        Err(_) => key.bytes().map(u32::from).sum(),
-    };
-    (number % KEY_COLOURS) as u8
-}
-
-fn offsets_topic(
-    source: &BrokerSource<'_>,
-    cluster: &Cluster<'_>,
-    logs: &[(&TopicPartition, &Log, Option<&Partition>)],
-    before: Option<&BrokerView>,
-) -> Option<Rc<OffsetsTopicView>> {
-    let before = before.and_then(|view| view.offsets_topic.as_ref());
-    let internal: Vec<_> = logs.iter().filter(|(tp, ..)| tp.topic.as_str() == OFFSETS_TOPIC).collect();
-    if internal.is_empty() {
-        return None;
-    }
-    let leads =
-        |tp: &TopicPartition| cluster.image.partition(tp).is_some_and(|each| each.leader == source.id);
-    let rows = internal.iter().filter(|(tp, log, _)| leads(tp) || log.log_end_offset() > Offset::ZERO);
-    let rows = rows.map(|(tp, log, partition)| OffsetsTopicRow {
-        partition: tp.partition,
-        leads: leads(tp),
-        leader_epoch: partition.map_or(LeaderEpoch::NONE, |partition| partition.leader_epoch),
-        high_watermark: log.high_watermark(),
-        log_end: log.log_end_offset(),
-    });
-    let groups = source.alive().into_iter().flat_map(|broker| broker.groups().groups());
-    let coordinates: Vec<GroupId> = groups.map(|group| group.id.clone()).collect();
-    let view = OffsetsTopicView {
-        partitions: internal.len() as i32,
-        leads: internal.iter().filter(|(tp, ..)| leads(tp)).count() as i32,
-        coordinates: keep_array(before.map(|view| &view.coordinates), coordinates),
-        rows: keep_array(before.map(|view| &view.rows), rows.collect()),
-    };
-    Some(super::reuse::keep(before, view))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::key_colour;
     use crate::kafka::time::Time;
     use crate::lab::session::{Options, Session};
     use crate::view::build::model;
@@ -388,12 +319,5 @@ mod tests {
         session.run_until(Time::from_ms(8_500), u64::MAX);
         let expected = [101, 102, 103].map(|id| state(id, "resigned, epoch 1 []", "dead []"));
         assert_eq!(controllers(&session), expected);
-    }
-
-    #[test]
-    fn numbered_keys_have_neighbouring_colours() {
-        let colours: Vec<u8> = (0..9).map(|number| key_colour(&format!("cart-{number}"))).collect();
-        assert_eq!(colours, [0, 1, 2, 3, 4, 5, 6, 7, 0]);
-        assert_eq!((key_colour(""), key_colour("ab")), (0, (b'a' + b'b') % 8));
     }
 }

@@ -1,22 +1,23 @@
-//! Producers, groups and consumers, as the view shows them.
+//! Groups and consumers, as the view shows them.
 //!
-//! A group's state is its coordinator's word; a position is the consumer's own.
+//! A group's state and what it has committed are its coordinator's word; a position is the consumer's own.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::broker::BrokerSource;
 use super::faults::Faults;
 use super::group::{Counted, GroupAt};
-use super::reuse::{keep_array, keep_list};
+use super::offsets::CommittedOffsets;
+use super::producer::sending_view;
+use super::reuse::{keep, keep_array, keep_list};
+use super::transaction::Transactions;
+use crate::client::application::Application;
 use crate::client::consumer::{Activity, Committed, Consumer, Line, MemberState, Waiting};
-use crate::client::producer::status::{BatchState, Waiting as ProducerWaiting};
-use crate::client::producer::{Phase, Producer};
+use crate::client::profile::Profile;
 use crate::client::program::Program;
-use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, Generation, GroupId, NodeId, Offset, TopicPartition};
-use crate::view::model::{ConsumedView, ConsumerView, Flag, FlagKind, GroupView, Health, ProducerView, Tone};
+use crate::view::model::{ConsumedView, ConsumerView, GroupView, Health, ProducingView, Tone};
 
 /// The node of a client that has none any more.
 const GONE: NodeId = NodeId::Client(u32::MAX);
@@ -36,90 +37,15 @@ pub fn seconds(ms: i64) -> String {
     }
 }
 
-pub fn producer_view(source: &ClientSource<'_, Producer>, now: Time, faults: &Faults) -> ProducerView {
-    let producer = source.client;
-    let (config, counts) = (producer.config(), producer.counts());
-    let spec = producer.spec().expect("a producer of its own has a workload");
-    let over = matches!(producer.phase(), Phase::Closed | Phase::Failed { .. });
-    ProducerView {
-        name: Rc::from(spec.name.as_str()),
-        node: source.node,
-        health: if over { Health::Dead } else { source.health },
-        paused: producer.phase() == Phase::Paused,
-        topic: Rc::from(spec.topic.as_str()),
-        rate: Rc::from(spec.rate.to_string()),
-        acks: Rc::from(config.acks.name()),
-        idempotent: config.enable_idempotence,
-        sent: counts.sent,
-        acknowledged: counts.acknowledged,
-        failed: counts.failed,
-        waiting: producer_waiting(source, now).map(Rc::from),
-        faults: faults.of_node(source.node),
-    }
-}
-
-fn producer_waiting(source: &ClientSource<'_, Producer>, now: Time) -> Option<String> {
-    let producer = source.client;
-    match (source.health, producer.phase()) {
-        (_, Phase::Failed { error, .. }) => return Some(format!("Ended with {}.", error.name())),
-        (Health::Dead | Health::Frozen, _) | (_, Phase::Closed) => return None,
-        (_, Phase::Closing) => return Some("Closing: waits for the outcome of what was sent.".to_owned()),
-        (_, Phase::Running | Phase::Paused) => {}
-    }
-    if let Some(wait) = producer.waits_for().first() {
-        return Some(match wait {
-            ProducerWaiting::Metadata(topic, ErrorCode::None) => format!("Waits for metadata of {topic}."),
-            ProducerWaiting::Metadata(topic, error) => {
-                format!("Waits for metadata of {topic}: {}.", error.name())
-            }
-            ProducerWaiting::Memory => "buffer.memory is full.".to_owned(),
-            ProducerWaiting::ProducerId => "Waits for a producer id.".to_owned(),
-            ProducerWaiting::Leader(tp) => format!("{tp} has no known leader."),
-            ProducerWaiting::Connection(broker) => format!("Connects to broker {broker}."),
-        });
-    }
-    if producer.is_in_flush() {
-        return Some("flush() waits for the outcome of what was sent.".to_owned());
-    }
-    let retried =
-        producer.batches(now).find(|batch| batch.attempts > 0 && batch.state != BatchState::GivenUp)?;
-    Some(format!(
-        "{}: attempt {} after {}.",
-        retried.tp,
-        retried.attempts + 1,
-        seconds(now.ms_since(retried.created_at))
-    ))
-}
-
-/// A group's committed offsets and its members' positions, by partition.
-pub fn flags(
-    brokers: &[BrokerSource<'_>],
-    consumers: &[ClientSource<'_, Consumer>],
-) -> BTreeMap<TopicPartition, Vec<Flag>> {
-    let mut flags: BTreeMap<TopicPartition, Vec<Flag>> = BTreeMap::new();
-    for group in
-        brokers.iter().filter_map(BrokerSource::alive).flat_map(|broker| broker.groups().shards()).flat_map(
-            |(_, shard)| {
-                shard.groups().filter_map(|group| Some((&group.id, shard.committed_offsets(&group.id)?)))
-            },
-        )
-    {
-        let (id, offsets) = group;
-        for (tp, value) in offsets.iter() {
-            let flag = Flag { kind: FlagKind::Committed, offset: value.offset, owner: Rc::from(id.as_str()) };
-            flags.entry(tp.clone()).or_default().push(flag);
-        }
-    }
-    for source in consumers.iter().filter(|source| source.health != Health::Dead) {
-        for (tp, owned) in source.client.subscription().owned().iter() {
-            if let Some(position) = owned.position() {
-                let owner = Rc::from(source.client.spec().name.as_str());
-                let flag = Flag { kind: FlagKind::Position, offset: position.offset, owner };
-                flags.entry(tp.clone()).or_default().push(flag);
-            }
-        }
-    }
-    flags
+/// What all groups' views need to know of the cluster.
+pub struct Around<'a> {
+    pub now: Time,
+    /// The end of what consumers can read.
+    pub ends: &'a dyn Fn(&TopicPartition) -> Option<Offset>,
+    pub faults: &'a Faults,
+    pub committed: &'a CommittedOffsets,
+    pub transactions: &'a Transactions,
+    pub applications: &'a BTreeMap<NodeId, &'a Application>,
 }
 
 /// A group at its coordinator, if one has it, and its members.
@@ -127,16 +53,15 @@ pub fn group_view(
     id: &GroupId,
     coordinator: Option<(BrokerId, GroupAt<'_>)>,
     consumers: &[&ClientSource<'_, Consumer>],
-    ends: &dyn Fn(&TopicPartition) -> Option<Offset>,
-    now: Time,
-    faults: &Faults,
+    around: &Around<'_>,
     before: Option<&GroupView>,
 ) -> GroupView {
+    let now = around.now;
     let members = consumers.iter().map(|source| {
         let before = before.and_then(|view| {
             view.members.iter().find(|member| *member.name == *source.client.spec().name.as_str())
         });
-        consumer_view(source, ends, now, faults, before.map(|view| &**view))
+        consumer_view(source, around, before.map(|view| &**view))
     });
     let is_group = !id.as_str().is_empty();
     let group = coordinator.map(|(_, group)| group);
@@ -178,22 +103,24 @@ fn known_to_members(consumers: &[&ClientSource<'_, Consumer>]) -> Generation {
 
 fn consumer_view(
     source: &ClientSource<'_, Consumer>,
-    ends: &dyn Fn(&TopicPartition) -> Option<Offset>,
-    now: Time,
-    faults: &Faults,
+    around: &Around<'_>,
     before: Option<&ConsumerView>,
 ) -> ConsumerView {
-    let consumer = source.client;
+    let (consumer, now) = (source.client, around.now);
     let (program, membership) = (consumer.program(), consumer.membership());
     let lives = source.health != Health::Dead;
     let stable = membership.state == MemberState::Stable || !consumer.subscription().is_in_group();
     let owned: Vec<TopicPartition> = if lives { consumer.subscription().partitions() } else { Vec::new() };
-    let partitions = consumer.subscription().owned().iter().filter(|_| lives).map(|(tp, owned)| {
+    let owned_partitions = consumer.subscription().owned().iter().filter(|_| lives);
+    let partitions = owned_partitions.map(|(tp, owned)| {
         let position = owned.position().map(|position| position.offset);
-        let end = ends(tp).or(owned.high_watermark);
-        let from = owned.committed.or(position);
-        let lag = from.zip(end).map_or(0, |(from, end)| (end - from).max(0));
-        ConsumedView { tp: tp.clone(), position, committed: owned.committed, paused: owned.paused, lag }
+        let end = (around.ends)(tp).or(owned.high_watermark);
+        let group = &consumer.spec().group;
+        // While nobody coordinates the group, what its member knows has to do.
+        let committed = around.committed.of(group, tp).or(owned.committed);
+        let lag = committed.or(position).zip(end).map_or(0, |(from, end)| (end - from).max(0));
+        let pending = around.committed.pending(group, tp);
+        ConsumedView { tp: tp.clone(), position, committed, pending, paused: owned.paused, lag }
     });
     let lines = program.lines().iter().map(|line| Rc::from(code(*line)));
     let runs = lives && program.activity() != Activity::Stopped;
@@ -211,9 +138,27 @@ fn consumer_view(
         record: record_in_hand(program).filter(|_| lives),
         in_line_since: runs.then(|| program.since()),
         partitions: keep_array(before.map(|view| &view.partitions), partitions.collect()),
+        profile: profile_name(Profile::of(consumer.config().library, program.lines())),
+        producing: around.applications.get(&source.node).map(|application| {
+            let before = before.and_then(|view| view.producing.as_ref());
+            let output = Rc::from(application.spec().output.as_str());
+            let sending = sending_view(
+                application.producer(),
+                &application.spec().output,
+                around.transactions,
+                now,
+                before.map(|view| &view.sending),
+            );
+            keep(before, ProducingView { output, sending })
+        }),
         waiting: if lives { waiting(&consumer.waiting(), now).map(Rc::from) } else { None },
-        faults: faults.of_node(source.node),
+        faults: around.faults.of_node(source.node),
     }
+}
+
+/// Kafka's own Java client needs no word.
+pub fn profile_name(profile: Profile) -> Option<&'static str> {
+    (profile != Profile::Java).then(|| profile.name())
 }
 
 /// A consumer whose process has ended, while its group still counts it as a member.
@@ -233,6 +178,8 @@ fn gone_view(member: &Counted, now: Time) -> ConsumerView {
         record: None,
         in_line_since: None,
         partitions: Rc::from([]),
+        profile: None,
+        producing: None,
         waiting: Some(Rc::from(format!(
             "Its group waits {} more for a heartbeat; nobody reads its partitions.",
             seconds(session)

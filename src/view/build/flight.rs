@@ -6,7 +6,7 @@ use crate::kafka::protocol::{ApiKey, Request, Response};
 use crate::kafka::raft::{METADATA_TOPIC_ID, says_anything};
 use crate::kafka::record::{Batch, split_batches};
 use crate::kafka::types::{Topic, TopicId, TopicPartition};
-use crate::view::build::broker::key_colour;
+use crate::view::build::log::key_colour;
 use crate::view::model::FlightKind;
 
 /// What a message is to the eye, and the records it carries.

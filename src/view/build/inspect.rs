@@ -1,10 +1,13 @@
-//! What is known of one server, one replica or one record.
+//! What is known of one server, one client, one replica or one record.
 
 use std::fmt::Display;
 use std::rc::Rc;
 
+use super::inspect_client::inspect_client;
+use super::log::{kind_at, last_stable};
 use super::server::inspect_server;
 use super::sources::Sources;
+use super::transaction::Transactions;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::log::Log;
 use crate::kafka::record::{Batch, Record};
@@ -14,7 +17,7 @@ use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, TopicPartition};
 use crate::lab::ledger::{Ledger, Line};
 use crate::lab::session::Session;
 use crate::lab::words::count;
-use crate::view::model::{Fact, Focus, Inspected, StoryView, Tone};
+use crate::view::model::{CellKind, Fact, Focus, Inspected, StoryView, Tone};
 use crate::view::sentences::list;
 
 /// So many bytes of a batch are shown.
@@ -22,7 +25,12 @@ const SHOWN_BYTES: usize = 512;
 const BYTES_PER_LINE: usize = 8;
 
 /// `None` when the object is not there any more.
-pub fn inspect(focus: &Focus, session: &Session, sources: &Sources<'_>) -> Option<Inspected> {
+pub fn inspect(
+    focus: &Focus,
+    session: &Session,
+    sources: &Sources<'_>,
+    transactions: &Transactions,
+) -> Option<Inspected> {
     let (world, now) = (session.world(), session.now());
     let image = sources.image;
     let log_of = |id: &BrokerId, tp: &TopicPartition| {
@@ -33,13 +41,15 @@ pub fn inspect(focus: &Focus, session: &Session, sources: &Sources<'_>) -> Optio
     match focus {
         Focus::Broker(id) => Some(inspect_server(focus, (*id).into(), world, image)),
         Focus::Controller(id) => Some(inspect_server(focus, (*id).into(), world, image)),
+        Focus::Client(name) => inspect_client(focus, name, sources, transactions, now),
         Focus::Replica { broker: id, tp } => {
             let (source, log, partition) = log_of(id, tp)?;
             let title = format!("{tp} on broker {id}");
             let replicas = source.alive().map(|broker| broker.replicas());
             let facts = replica_facts(tp, log, partition.zip(replicas), image, now);
             let (title, facts) = (title.into(), facts.into());
-            Some(Inspected { focus: focus.clone(), title, facts, story: None, bytes: None })
+            let sections = Rc::from([]);
+            Some(Inspected { focus: focus.clone(), title, facts, sections, story: None, bytes: None })
         }
         Focus::Record { broker: id, tp, offset } => {
             let (_, log, _) = log_of(id, tp)?;
@@ -49,6 +59,7 @@ pub fn inspect(focus: &Focus, session: &Session, sources: &Sources<'_>) -> Optio
                 focus: focus.clone(),
                 title: format!("{tp} @ {offset}, on broker {id}").into(),
                 facts: record_facts(batch, &record, log).into(),
+                sections: Rc::from([]),
                 story: story(session.ledger(), tp, batch.leader_epoch(), *offset),
                 bytes: Some(hex(batch.bytes()).into()),
             })
@@ -97,6 +108,7 @@ fn replica_facts(
     }
     facts.push(fact("log start", log.log_start_offset()));
     facts.push(Fact { tone: Tone::Good, ..fact("HW", log.high_watermark()) });
+    facts.extend(last_stable(log).map(|offset| fact("LSO", offset)));
     facts.push(fact("LEO", log.log_end_offset()));
     facts.push(fact("flushed to", log.flushed()));
     facts.push(fact("log", format!("{}, {} bytes", count(log.batch_count(), "batch"), log.size_bytes())));
@@ -151,6 +163,9 @@ fn record_facts(batch: &Batch, record: &Record, log: &Log) -> Vec<Fact> {
         );
         facts.push(fact("producer", producer));
     }
+    if batch.is_transactional() {
+        facts.push(transaction_fact(batch, record, log));
+    }
     facts.push(match record.offset < log.high_watermark() {
         true => Fact { tone: Tone::Good, ..fact("state", "committed") },
         false => {
@@ -158,6 +173,20 @@ fn record_facts(batch: &Batch, record: &Record, log: &Log) -> Vec<Fact> {
         }
     });
     facts
+}
+
+fn transaction_fact(batch: &Batch, record: &Record, log: &Log) -> Fact {
+    let (text, tone) = match kind_at(log, batch) {
+        CellKind::Open => ("open: readers of committed data wait before it", Tone::Warning),
+        CellKind::Aborted => ("aborted: readers of committed data pass over it", Tone::Bad),
+        CellKind::Commit => ("this control record commits it", Tone::Good),
+        CellKind::Abort => ("this control record aborts it", Tone::Bad),
+        CellKind::Control | CellKind::Record if record.offset < log.last_stable_offset() => {
+            ("committed", Tone::Good)
+        }
+        CellKind::Control | CellKind::Record => ("over", Tone::Neutral),
+    };
+    Fact { tone, ..fact("transaction", text) }
 }
 
 /// A record's timestamp as virtual time.

@@ -9,20 +9,30 @@ mod faults;
 mod flight;
 mod group;
 mod inspect;
+mod inspect_client;
+mod internal;
+mod log;
 mod narrative;
+mod offsets;
+mod producer;
 mod reuse;
 mod server;
 mod share;
 mod sources;
+mod transaction;
 
 use std::rc::Rc;
 
 use self::broker::{Cluster, broker_view, controller_view};
-use self::client::{flags, group_view, producer_view};
+use self::client::{Around, group_view};
 use self::faults::Faults;
+use self::internal::is_internal;
+use self::offsets::{CommittedOffsets, flags};
+use self::producer::producer_view;
 use self::reuse::{keep, keep_array, keep_list};
 use self::share::{Shown, share_group_view};
 use self::sources::Sources;
+use self::transaction::Transactions;
 use super::model::{Flight, Focus, Model, ScenarioView, Setting};
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::types::{Offset, TopicPartition};
@@ -35,18 +45,28 @@ pub fn model(session: &Session, focus: Option<&Focus>, before: Option<&Model>) -
     let (world, now) = (session.world(), session.now());
     let nothing = ClusterImage::default();
     let sources = Sources::of(world, &nothing);
-    let flags = flags(&sources.brokers, &sources.consumers);
+    let committed = CommittedOffsets::at(&sources.brokers);
+    let flags = flags(&committed, &sources.consumers);
     let faults = Faults::of(world);
-    let cluster = Cluster::new(now, sources.image, &sources.brokers, &flags, &faults);
+    let transactions = Transactions::of(now, sources.image, &sources.brokers, before);
+    let cluster = Cluster::new(now, sources.image, &sources.brokers, &flags, &faults, &transactions);
     let ends = |tp: &TopicPartition| high_watermark(&cluster, tp);
 
     let brokers = sources.brokers.iter().map(|source| {
         let before = before.and_then(|model| model.brokers.iter().find(|broker| broker.id == source.id));
         broker_view(source, &cluster, before.map(|view| &**view))
     });
+    let around = Around {
+        now,
+        ends: &ends,
+        faults: &faults,
+        committed: &committed,
+        transactions: &transactions,
+        applications: &sources.applications,
+    };
     let groups = sources.groups().into_iter().map(|(id, coordinator, members)| {
         let before = before.and_then(|model| model.groups.iter().find(|group| group.id == id));
-        group_view(&id, coordinator, &members, &ends, now, &faults, before.map(|view| &**view))
+        group_view(&id, coordinator, &members, &around, before.map(|view| &**view))
     });
     let shown = Shown { brokers: &sources.brokers, image: sources.image, ends: &ends, faults: &faults, now };
     let share_groups = sources.share_groups();
@@ -59,8 +79,11 @@ pub fn model(session: &Session, focus: Option<&Focus>, before: Option<&Model>) -
         .controllers
         .iter()
         .map(|(id, controller, health)| controller_view(*id, *controller, *health, &faults));
-    let producers = sources.producers.iter().map(|source| producer_view(source, now, &faults));
-    let inspected = focus.and_then(|focus| inspect::inspect(focus, session, &sources));
+    let producers = sources.producers.iter().map(|source| {
+        let before = before.and_then(|model| model.producers.iter().find(|view| view.node == source.node));
+        producer_view(source, now, &faults, &transactions, before.map(|view| &**view))
+    });
+    let inspected = focus.and_then(|focus| inspect::inspect(focus, session, &sources, &transactions));
 
     let brokers = keep_list(before.map(|model| &model.brokers), brokers, |a, b| a.id == b.id);
     Model {
@@ -80,9 +103,7 @@ pub fn model(session: &Session, focus: Option<&Focus>, before: Option<&Model>) -
 
 /// The end of what consumers can read.
 fn high_watermark(cluster: &Cluster<'_>, tp: &TopicPartition) -> Option<Offset> {
-    let leader = cluster.image.partition(tp)?.leader;
-    let broker = cluster.broker(leader)?.alive()?;
-    Some(broker.replicas().partition(tp)?.log.high_watermark())
+    Some(cluster.led_log(tp)?.high_watermark())
 }
 
 fn flights(world: &World, sources: &Sources<'_>) -> Vec<Flight> {
@@ -117,8 +138,7 @@ fn flights(world: &World, sources: &Sources<'_>) -> Vec<Flight> {
 fn scenario_view(session: &Session, cluster: &Cluster<'_>, before: Option<&Model>) -> ScenarioView {
     let before = before.map(|model| &model.scenario);
     let scenario = session.scenario();
-    let topics =
-        cluster.image.topics().map(|topic| topic.name.as_str()).filter(|name| !broker::is_internal(name));
+    let topics = cluster.image.topics().map(|topic| topic.name.as_str()).filter(|name| !is_internal(name));
     let (least, most) = scenario.latency_us.clone().into_inner();
     let journal = session.journal().entries();
     ScenarioView {

@@ -46,6 +46,7 @@ fn view(number: u64, sentence: &narrator::Sentence, brokers: &List<BrokerView>) 
             Subject::Partition(tp) => leader_of(tp, brokers),
             Subject::Broker(id) => Some(Focus::Broker(*id)),
             Subject::Controller(id) => Some(Focus::Controller(*id)),
+            Subject::Client(name) => Some(Focus::Client(name.clone())),
             _ => None,
         },
     }

@@ -1,5 +1,7 @@
 //! What is known of one broker or controller: its place in the cluster, and its copy of the metadata log.
 
+use std::rc::Rc;
+
 use super::inspect::fact;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::raft::{MetadataLog, RaftClient};
@@ -26,7 +28,7 @@ pub fn inspect_server(focus: &Focus, node: NodeId, world: &World, image: &Cluste
         }
     }
     let (title, facts) = (node.to_string().into(), facts.into());
-    Inspected { focus: focus.clone(), title, facts, story: None, bytes: None }
+    Inspected { focus: focus.clone(), title, facts, sections: Rc::from([]), story: None, bytes: None }
 }
 
 /// As the cluster's metadata has it.

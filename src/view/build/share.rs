@@ -157,6 +157,8 @@ fn member_view(
         record: record_in_hand(program).filter(|_| lives),
         in_line_since: runs.then(|| program.since()),
         partitions: Rc::from([]),
+        profile: None,
+        producing: None,
         waiting: if lives { waiting(&consumer.waiting(), shown.now).map(Rc::from) } else { None },
         faults: shown.faults.of_node(source.node),
     }

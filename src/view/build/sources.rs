@@ -6,6 +6,7 @@ use super::broker::{BrokerProcess, BrokerSource};
 use super::client::ClientSource;
 use super::group::GroupAt;
 use super::share::ShareGroupSource;
+use crate::client::application::Application;
 use crate::client::consumer::Consumer;
 use crate::client::producer::Producer;
 use crate::client::share_consumer::ShareConsumer;
@@ -21,7 +22,9 @@ pub struct Sources<'a> {
     pub image: &'a ClusterImage,
     pub brokers: Vec<BrokerSource<'a>>,
     pub producers: Vec<ClientSource<'a, Producer>>,
+    /// With those of applications.
     pub consumers: Vec<ClientSource<'a, Consumer>>,
+    pub applications: BTreeMap<NodeId, &'a Application>,
     pub share_consumers: Vec<ClientSource<'a, ShareConsumer>>,
 }
 
@@ -38,6 +41,7 @@ impl<'a> Sources<'a> {
             brokers: Vec::new(),
             producers: Vec::new(),
             consumers: Vec::new(),
+            applications: BTreeMap::new(),
             share_consumers: Vec::new(),
         };
         for (node, process) in world.processes() {
@@ -71,7 +75,8 @@ impl<'a> Sources<'a> {
                 self.consumers.push(ClientSource { node, health, client })
             }
             (_, _, Some(Machine::Application(application))) => {
-                self.consumers.push(ClientSource { node, health, client: application.consumer() })
+                self.consumers.push(ClientSource { node, health, client: application.consumer() });
+                self.applications.insert(node, application);
             }
             (_, _, Some(Machine::ShareConsumer(client))) => {
                 self.share_consumers.push(ClientSource { node, health, client })

@@ -31,6 +31,14 @@ pub enum IsolationLevel {
 }
 
 impl IsolationLevel {
+    /// Kafka's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            IsolationLevel::ReadUncommitted => "read_uncommitted",
+            IsolationLevel::ReadCommitted => "read_committed",
+        }
+    }
+
     /// As requests carry it.
     pub(super) fn id(self) -> i8 {
         match self {

@@ -152,6 +152,11 @@ impl TransactionManager {
         &self.partitions
     }
 
+    /// Offsets that a group's coordinator has not confirmed yet.
+    pub fn pending_offsets(&self) -> &Offsets {
+        &self.pending_offsets
+    }
+
     pub fn has_error(&self) -> bool {
         matches!(self.state, State::AbortableError | State::FatalError)
     }

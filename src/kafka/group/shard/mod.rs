@@ -118,6 +118,11 @@ impl Shard {
         self.committed.of(id)
     }
 
+    /// Groups' offsets in open transactions: they count once those are committed (R-TXN-33).
+    pub fn pending_offsets(&self) -> impl Iterator<Item = (&GroupId, &TopicPartition, Offset)> {
+        self.pending.iter()
+    }
+
     /// All groups' offsets below the high watermark.
     pub fn all_committed_offsets(&self) -> impl Iterator<Item = (&GroupId, &Rc<GroupOffsets>)> {
         self.committed.iter()
