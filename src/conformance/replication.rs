@@ -17,7 +17,7 @@ use crate::kafka::effects::{Channel, Effect, Effects, RequestId};
 use crate::kafka::protocol::metadata_records::{
     ConfigResource, MetadataRecord, PartitionRecord, RegisterBroker,
 };
-use crate::kafka::protocol::{ErrorCode, Response};
+use crate::kafka::protocol::{ApiKey, ErrorCode, Response};
 use crate::kafka::random::Random;
 use crate::kafka::record::{BatchBuilder, NewRecord};
 use crate::kafka::replication::manager::{Notice, Step as ReplicaStep};
@@ -359,7 +359,13 @@ fn registration(id: i32, fenced: bool, in_controlled_shutdown: bool) -> Metadata
 }
 
 fn request() -> RequestId {
-    RequestId { from: NodeId::Client(1), channel: Channel::Main, connection: 1, correlation: 1 }
+    RequestId {
+        from: NodeId::Client(1),
+        channel: Channel::Main,
+        connection: 1,
+        correlation: 1,
+        version: ApiKey::Produce.version(),
+    }
 }
 
 fn answers(effects: &[Effect<BrokerTimer>]) -> impl Iterator<Item = &Response> {

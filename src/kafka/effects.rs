@@ -63,6 +63,8 @@ pub struct RequestId {
     /// Counts the connections that were opened between the two; an answer to an earlier one is dropped.
     pub connection: u32,
     pub correlation: i32,
+    /// `request_api_version` of its header, at which the answer is written too.
+    pub version: i16,
 }
 
 /// A connection that another node opened, as its server knows it.
@@ -114,6 +116,8 @@ pub enum Effect<T> {
     Send {
         to: Peer,
         correlation: i32,
+        /// Of the request and its answer.
+        version: i16,
         request: Rc<Request>,
     },
     /// Answers a request, which frees its connection for the next one.
@@ -184,7 +188,9 @@ impl<T> Effects<T> {
         let effects = part.list.into_iter().map(|effect| match effect {
             Effect::Connect(peer) => Effect::Connect(peer),
             Effect::Disconnect(peer) => Effect::Disconnect(peer),
-            Effect::Send { to, correlation, request } => Effect::Send { to, correlation, request },
+            Effect::Send { to, correlation, version, request } => {
+                Effect::Send { to, correlation, version, request }
+            }
             Effect::Respond { to, response } => Effect::Respond { to, response },
             Effect::NoResponse(id) => Effect::NoResponse(id),
             Effect::Hangup(id) => Effect::Hangup(id),

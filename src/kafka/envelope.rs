@@ -19,14 +19,17 @@ pub fn seal_request(request: &Request, client: &ClientName, correlation: i32) ->
         .with_correlation_id(correlation)
         .with_client_id(Some(client.to_wire()));
     let mut bytes = BytesMut::new();
-    header.encode(&mut bytes, REQUEST_HEADER).map_err(|error| CodecError::new(request.api(), error))?;
-    request.encode(&mut bytes)?;
+    let version = request.api().version();
+    header
+        .encode(&mut bytes, REQUEST_HEADER)
+        .map_err(|error| CodecError::new(request.api(), version, error))?;
+    request.encode(&mut bytes, version)?;
     Ok(bytes.freeze())
 }
 
 /// The request in an envelope, with its correlation id.
 pub fn open(mut bytes: Bytes) -> Result<(Request, i32), CodecError> {
-    let envelope = |error: String| CodecError::new(ApiKey::Envelope, error);
+    let envelope = |error: String| CodecError::new(ApiKey::Envelope, ApiKey::Envelope.version(), error);
     let header =
         RequestHeader::decode(&mut bytes, REQUEST_HEADER).map_err(|error| envelope(error.to_string()))?;
     let known = ApiKey::ALL.iter().copied().find(|api| *api as i16 == header.request_api_key);
@@ -34,21 +37,24 @@ pub fn open(mut bytes: Bytes) -> Result<(Request, i32), CodecError> {
     if header.request_api_version != api.version() {
         return Err(envelope(format!("version {} of {}", header.request_api_version, api.name())));
     }
-    Ok((Request::decode(api, &mut bytes)?, header.correlation_id))
+    Ok((Request::decode(api, api.version(), &mut bytes)?, header.correlation_id))
 }
 
 pub fn seal_response(response: &Response, correlation: i32) -> Result<Bytes, CodecError> {
     let mut bytes = BytesMut::new();
     let header = ResponseHeader::default().with_correlation_id(correlation);
-    header.encode(&mut bytes, RESPONSE_HEADER).map_err(|error| CodecError::new(response.api(), error))?;
-    response.encode(&mut bytes)?;
+    let (api, version) = (response.api(), response.api().version());
+    header.encode(&mut bytes, RESPONSE_HEADER).map_err(|error| CodecError::new(api, version, error))?;
+    response.encode(&mut bytes, version)?;
     Ok(bytes.freeze())
 }
 
 /// The answer in an envelope's answer.
 pub fn open_response(api: ApiKey, mut bytes: Bytes) -> Result<Response, CodecError> {
-    ResponseHeader::decode(&mut bytes, RESPONSE_HEADER).map_err(|error| CodecError::new(api, error))?;
-    Response::decode(api, &mut bytes)
+    let version = api.version();
+    ResponseHeader::decode(&mut bytes, RESPONSE_HEADER)
+        .map_err(|error| CodecError::new(api, version, error))?;
+    Response::decode(api, version, &mut bytes)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use kafka_protocol::messages::ApiVersionsRequest;
 
+use super::api_versions::{FinalizedFeatures, NodeApiVersions};
 use super::effects::{Channel, Effect, Effects, Input, Peer};
 use super::protocol::{ApiKey, Request, Response};
 use super::random::Random;
@@ -101,6 +102,8 @@ struct Connection<C> {
     in_flight: VecDeque<InFlight<C>>,
     /// For when the timer is set.
     armed: Option<Time>,
+    /// What the peer speaks.
+    versions: NodeApiVersions,
 }
 
 impl<C> Connection<C> {
@@ -127,11 +130,20 @@ pub struct NetworkClient<C> {
     random: Random,
     next_correlation: i32,
     connections: BTreeMap<Peer, Connection<C>>,
+    /// The latest that any peer has told.
+    features: FinalizedFeatures,
 }
 
 impl<C: Clone> NetworkClient<C> {
     pub fn new(client_id: ClientName, config: NetworkConfig, random: Random) -> Self {
-        NetworkClient { config, client_id, random, next_correlation: 0, connections: BTreeMap::new() }
+        NetworkClient {
+            config,
+            client_id,
+            random,
+            next_correlation: 0,
+            connections: BTreeMap::new(),
+            features: FinalizedFeatures::default(),
+        }
     }
 
     /// Whether a request can be sent now; opens the connection if it is down and its back-off is over.
@@ -142,6 +154,7 @@ impl<C: Clone> NetworkClient<C> {
             last_attempt: None,
             in_flight: VecDeque::new(),
             armed: None,
+            versions: NodeApiVersions::default(),
         });
         match connection.link {
             Link::Ready => self.can_send(peer),
@@ -199,7 +212,22 @@ impl<C: Clone> NetworkClient<C> {
         self.connections.get(&peer).map_or(0, |c| c.in_flight.len() as i32)
     }
 
-    /// Sends a request on a connection that is [`ready`](Self::ready).
+    /// What the peer of a connection that stands has said of itself.
+    pub fn versions(&self, peer: Peer) -> Option<&NodeApiVersions> {
+        self.connections.get(&peer).map(|connection| &connection.versions)
+    }
+
+    /// The latest version up to `latest` at which the peer can be asked.
+    pub fn version_for(&self, peer: Peer, api: ApiKey, latest: i16) -> i16 {
+        self.versions(peer).map_or(latest, |versions| versions.latest_usable(api, latest))
+    }
+
+    /// The cluster's features, as far as this node has heard: it hears of them when it opens connections.
+    pub fn features(&self) -> &FinalizedFeatures {
+        &self.features
+    }
+
+    /// Sends a request on a connection that is [`ready`](Self::ready), at the latest version.
     pub fn send<T: From<NetworkTimer>>(
         &mut self,
         now: Time,
@@ -209,8 +237,23 @@ impl<C: Clone> NetworkClient<C> {
         timeout_ms: i64,
         fx: &mut Effects<T>,
     ) {
+        let request = request.into();
+        let version = self.version_for(peer, request.api(), request.api().version());
+        self.send_at(now, peer, (version, request), context, timeout_ms, fx);
+    }
+
+    /// The same at a version that the request was made for ([`version_for`](Self::version_for)).
+    pub fn send_at<T: From<NetworkTimer>>(
+        &mut self,
+        now: Time,
+        peer: Peer,
+        (version, request): (i16, Request),
+        context: C,
+        timeout_ms: i64,
+        fx: &mut Effects<T>,
+    ) {
         assert!(self.is_connected(peer), "no connection to {}", peer.node);
-        self.put_in_flight(now, peer, Rc::new(request.into()), Some(context), timeout_ms, fx);
+        self.put_in_flight(now, peer, (version, request), Some(context), timeout_ms, fx);
     }
 
     /// Sends a request that is never answered (Produce with acks=0).
@@ -221,8 +264,9 @@ impl<C: Clone> NetworkClient<C> {
         fx: &mut Effects<T>,
     ) {
         assert!(self.is_connected(peer), "no connection to {}", peer.node);
-        let correlation = self.take_correlation();
-        fx.push(Effect::Send { to: peer, correlation, request: Rc::new(request.into()) });
+        let (correlation, request) = (self.take_correlation(), Rc::new(request.into()));
+        let version = self.version_for(peer, request.api(), request.api().version());
+        fx.push(Effect::Send { to: peer, correlation, version, request });
     }
 
     /// Closes the connection from this side and gives back what was in flight.
@@ -301,7 +345,8 @@ impl<C: Clone> NetworkClient<C> {
         let request = ApiVersionsRequest::default()
             .with_client_software_name("glassbroker".into())
             .with_client_software_version("4.3".into());
-        self.put_in_flight(now, peer, Rc::new(request.into()), None, self.config.handshake_timeout_ms, fx);
+        let request = (ApiKey::ApiVersions.version(), request.into());
+        self.put_in_flight(now, peer, request, None, self.config.handshake_timeout_ms, fx);
         None
     }
 
@@ -325,6 +370,10 @@ impl<C: Clone> NetworkClient<C> {
                 let connection = self.connections.get_mut(&peer)?;
                 connection.link = Link::Ready;
                 connection.failures = 0;
+                if let Response::ApiVersions(response) = &**response {
+                    connection.versions = NodeApiVersions::of(response);
+                    self.features.hear(FinalizedFeatures::of(response));
+                }
                 Some(NetworkEvent::Ready(peer))
             }
         }
@@ -334,7 +383,7 @@ impl<C: Clone> NetworkClient<C> {
         &mut self,
         now: Time,
         peer: Peer,
-        request: Rc<Request>,
+        (version, request): (i16, Request),
         context: Option<C>,
         timeout_ms: i64,
         fx: &mut Effects<T>,
@@ -350,7 +399,7 @@ impl<C: Clone> NetworkClient<C> {
             deadline,
         });
         connection.arm(peer, fx);
-        fx.push(Effect::Send { to: peer, correlation, request });
+        fx.push(Effect::Send { to: peer, correlation, version, request: Rc::new(request) });
     }
 
     /// The number that the next request gets.

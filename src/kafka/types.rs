@@ -148,6 +148,9 @@ impl Sub for Offset {
 pub struct TopicId(pub Uuid);
 
 impl TopicId {
+    /// Where a topic has no id, or is named otherwise.
+    pub const NONE: TopicId = TopicId(Uuid::nil());
+
     /// The order of Java's `Uuid`: by its halves, as signed numbers. Some ties go to the lower id in that order.
     pub fn cmp_as_java(&self, other: &TopicId) -> Ordering {
         let halves = |id: &TopicId| {

@@ -40,8 +40,8 @@ impl World {
             match effect {
                 Effect::Connect(peer) => self.connect(node, peer),
                 Effect::Disconnect(peer) => self.disconnect(node, peer),
-                Effect::Send { to, correlation, request } => {
-                    self.send_request(node, to, correlation, request)
+                Effect::Send { to, correlation, version, request } => {
+                    self.send_request(node, to, (correlation, version), request)
                 }
                 Effect::Respond { to, response } => self.send_response(node, to, response),
                 Effect::NoResponse(id) => self.free(ConnectionId::of_request(node, id)),
@@ -94,10 +94,19 @@ impl World {
         self.push(at, Entry::Packet { connection, packet, sent_at });
     }
 
-    fn send_request(&mut self, client: NodeId, to: Peer, correlation: i32, request: Rc<Request>) {
+    fn send_request(
+        &mut self,
+        client: NodeId,
+        to: Peer,
+        (correlation, version): (i32, i16),
+        request: Rc<Request>,
+    ) {
         let Some(connection) = self.network.current(client, to) else { return };
-        let request = if self.config.strict { carried(strict::carry_request(&request)) } else { request };
-        self.transmit(connection, Packet::Request { correlation, request });
+        let request = match self.config.strict {
+            true => carried(strict::carry_request(&request, version)),
+            false => request,
+        };
+        self.transmit(connection, Packet::Request { correlation, version, request });
     }
 
     fn send_response(&mut self, server: NodeId, to: RequestId, response: Rc<Response>) {
@@ -105,7 +114,10 @@ impl World {
         if self.network.connection(connection).is_none_or(|connection| !connection.server_open) {
             return;
         }
-        let response = if self.config.strict { carried(strict::carry_response(&response)) } else { response };
+        let response = match self.config.strict {
+            true => carried(strict::carry_response(&response, to.version)),
+            false => response,
+        };
         self.transmit(connection, Packet::Response { correlation: to.correlation, response });
         self.free(connection);
     }
@@ -130,10 +142,10 @@ impl World {
         }
         match packet {
             Packet::Connect => self.connect_arrives(id),
-            Packet::Request { correlation, request } => {
+            Packet::Request { correlation, version, request } => {
                 let Some(connection) = self.network.connection_mut(id) else { return };
                 if connection.server_open {
-                    connection.inbox.push_back((correlation, request));
+                    connection.inbox.push_back(((correlation, version), request));
                     self.next_request(id);
                 }
             }
@@ -185,10 +197,10 @@ impl World {
         if connection.in_work {
             return;
         }
-        let Some((correlation, request)) = connection.inbox.pop_front() else { return };
+        let Some((header, request)) = connection.inbox.pop_front() else { return };
         connection.in_work = true;
         let client = connection.client_name.clone();
-        self.deliver(id.server, Arrival::Request { id: id.request(correlation), client, request });
+        self.deliver(id.server, Arrival::Request { id: id.request(header), client, request });
     }
 }
 

@@ -34,8 +34,8 @@ impl ConnectionId {
         Incoming { from: self.client, channel: self.channel, connection: self.number }
     }
 
-    pub fn request(self, correlation: i32) -> RequestId {
-        RequestId { from: self.client, channel: self.channel, connection: self.number, correlation }
+    pub fn request(self, (correlation, version): (i32, i16)) -> RequestId {
+        RequestId { from: self.client, channel: self.channel, connection: self.number, correlation, version }
     }
 
     pub fn of_request(server: NodeId, id: RequestId) -> ConnectionId {
@@ -49,7 +49,7 @@ pub enum Packet {
     Connect,
     Accepted,
     Refused,
-    Request { correlation: i32, request: Rc<Request> },
+    Request { correlation: i32, version: i16, request: Rc<Request> },
     Response { correlation: i32, response: Rc<Response> },
     ClosedByClient,
     ClosedByServer,
@@ -61,6 +61,9 @@ impl Packet {
     }
 }
 
+/// A request that has not come in work, with the correlation id and the version of its header.
+pub type Waiting = ((i32, i16), Rc<Request>);
+
 #[derive(Clone, Debug)]
 pub struct Connection {
     pub client_name: ClientName,
@@ -69,7 +72,7 @@ pub struct Connection {
     last_to_client: Time,
     /// A request is being worked on; the others wait.
     pub in_work: bool,
-    pub inbox: VecDeque<(i32, Rc<Request>)>,
+    pub inbox: VecDeque<Waiting>,
     pub client_open: bool,
     pub server_open: bool,
 }

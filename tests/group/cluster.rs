@@ -151,12 +151,14 @@ impl Cluster {
     /// Sends a request, as the wire carries it, and returns its number.
     pub fn send(&mut self, client: &str, request: impl Into<Request>) -> i32 {
         self.requests += 1;
-        let request = strict::carry_request(&request.into()).expect("the wire carries it");
+        let request = request.into();
+        let request = strict::carry_request(&request, request.api().version()).expect("the wire carries it");
         let id = RequestId {
             from: NodeId::Client(1),
             channel: Channel::Coordinator,
             connection: 1,
             correlation: self.requests,
+            version: request.api().version(),
         };
         self.step(|c, at, fx| c.handle(at, id, &ClientName::new(client), &request, &topics, fx));
         self.requests
@@ -202,7 +204,7 @@ impl Cluster {
         for effect in fx.effects.into_vec() {
             match effect {
                 Effect::Respond { to, response } => {
-                    strict::carry_response(&response).expect("the wire carries it");
+                    strict::carry_response(&response, response.api().version()).expect("the wire carries it");
                     let before = self.answers.insert(to.correlation, response);
                     assert!(before.is_none(), "request {} is answered once", to.correlation);
                 }

@@ -63,6 +63,13 @@ pub fn cluster_without_elr(brokers: i32) -> Cluster {
     cluster_with(brokers, WorldConfig { features, ..WorldConfig::default() })
 }
 
+/// The same with this transaction.version.
+pub fn cluster_at(transaction_version: i16, broker_config: &[(&str, &str)]) -> Cluster {
+    let features = config(&[("transaction.version", &transaction_version.to_string())]);
+    let broker_config = config(broker_config);
+    cluster_with(3, WorldConfig { features, broker_config, ..WorldConfig::default() })
+}
+
 /// Broker 1 in rack a, broker 2 in rack b, and so on.
 pub fn racked(brokers: i32, config: WorldConfig) -> Cluster {
     let racks = ["a", "b", "c", "d", "e"].map(|rack| Some(rack.to_owned()));

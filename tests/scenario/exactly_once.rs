@@ -1,19 +1,23 @@
 //! Consume, process, produce: what reaches the output when the application is killed at every line, and in what ways
-//! transactions do not help.
+//! transactions do not help; at transaction version 2 and, where producers add partitions themselves and keep their epochs,
+//! at version 1 (R-TXN-5).
 
 use glassbroker::kafka::event::{ApplicationEvent, Event};
 use glassbroker::kafka::types::ClientName;
 
-use crate::dsl::Cluster;
-use crate::programs::{is_halted, read, ten_records};
+use crate::dsl::{Cluster, cluster_at};
+use crate::programs::{is_halted, read, ten_records, ten_records_on};
 
 const EXACTLY_ONCE: &str = "poll; begin; process 10ms; send results; send offsets; commit transaction";
 const CONFIGS: &str =
     "transactional.id=tx-1 auto.offset.reset=earliest session.timeout.ms=6000 max.poll.records=4";
 
+/// `transaction.version` of the clusters.
+const VERSIONS: [i16; 2] = [2, 1];
+
 /// Ten records in t-0, an empty topic `out`, and an application.
-fn started(program: &str, configs: &str) -> Cluster {
-    let mut c = ten_records().topic("out", 1, 3, &[]);
+fn started(version: i16, program: &str, configs: &str) -> Cluster {
+    let mut c = ten_records_on(cluster_at(version, &[])).topic("out", 1, 3, &[]);
     c.give(read(&format!("add application first to g topics t output out program \"{program}\" {configs}")));
     c
 }
@@ -68,20 +72,28 @@ const READERS: [&str; 2] = ["read_committed", "read_uncommitted"];
 
 #[test]
 fn without_a_fault_each_result_is_there_once() {
-    let mut c = started(EXACTLY_ONCE, CONFIGS);
-    c.run_ms(15_000);
-    assert_eq!(processed(&c), [1; 10]);
-    assert_eq!(READERS.map(|isolation| results(&mut c, isolation)), [vec![1; 10], vec![1; 10]]);
+    for version in [2, 1, 0] {
+        let mut c = started(version, EXACTLY_ONCE, CONFIGS);
+        c.run_ms(15_000);
+        assert_eq!(processed(&c), [1; 10]);
+        assert_eq!(READERS.map(|isolation| results(&mut c, isolation)), [vec![1; 10], vec![1; 10]]);
+        // Three transactions, of four records and four and two; the first epoch is 0.
+        let epochs = c.events().filter_map(|event| match event {
+            Event::ProducerIdGiven { client, epoch, .. } if client.as_str() == "first" => Some(epoch.0),
+            _ => None,
+        });
+        let expected: &[i16] = if version == 2 { &[0, 1, 2, 3] } else { &[0] };
+        assert_eq!(epochs.collect::<Vec<_>>(), expected, "R-TXN-17 at version {version}");
+    }
 }
 
-#[test]
-fn read_in_a_transaction_nothing_is_lost_or_repeated_wherever_the_program_is_killed() {
+fn check_killed_anywhere(version: i16) {
     let mut others_saw_more = false;
     for line in 1..=6 {
         for passage in 1..=2 {
             for side in ["at", "after"] {
                 let place = format!("{side} line {line} passage {passage}");
-                let mut c = started(EXACTLY_ONCE, CONFIGS);
+                let mut c = started(version, EXACTLY_ONCE, CONFIGS);
                 c.give(read(&format!("crash first {place}")));
                 c.until_event("it is killed there", 30_000, is_halted);
                 taken_over(&mut c, EXACTLY_ONCE, CONFIGS);
@@ -94,9 +106,18 @@ fn read_in_a_transaction_nothing_is_lost_or_repeated_wherever_the_program_is_kil
 }
 
 #[test]
-fn nothing_is_lost_or_repeated_wherever_the_program_is_when_its_transactions_coordinator_fails() {
+fn read_in_a_transaction_nothing_is_lost_or_repeated_wherever_the_program_is_killed() {
+    check_killed_anywhere(2);
+}
+
+#[test]
+fn nor_where_producers_add_the_partitions_and_keep_their_epochs_r_txn_5_r_txn_11() {
+    check_killed_anywhere(1);
+}
+
+fn check_coordinator_fails_anywhere(version: i16) {
     for line in 1..=6 {
-        let mut c = started(EXACTLY_ONCE, CONFIGS);
+        let mut c = started(version, EXACTLY_ONCE, CONFIGS);
         c.give(read(&format!("hang first at line {line}")));
         c.until_event("it is there", 30_000, is_halted);
         // R-TXN-1: tx-1 belongs to partition 20.
@@ -112,10 +133,20 @@ fn nothing_is_lost_or_repeated_wherever_the_program_is_when_its_transactions_coo
     }
 }
 
+#[test]
+fn nothing_is_lost_or_repeated_wherever_the_program_is_when_its_transactions_coordinator_fails() {
+    check_coordinator_fails_anywhere(2);
+}
+
+#[test]
+fn nor_where_producers_ask_that_coordinator_before_they_write_r_txn_11_r_txn_28() {
+    check_coordinator_fails_anywhere(1);
+}
+
 /// The first application stands still before it sends offsets, and is out of the group when it moves again; the second one
 /// has a `transactional.id` of its own. What the first one's call throws, and what readers find.
-fn zombie(program: &str) -> (Option<String>, Vec<usize>) {
-    let mut c = started(program, CONFIGS);
+fn zombie(version: i16, program: &str) -> (Option<String>, Vec<usize>) {
+    let mut c = started(version, program, CONFIGS);
     c.give(read("freeze first at line 5"));
     c.until_event("it stands still", 30_000, is_halted);
     taken_over(&mut c, program, &CONFIGS.replace("tx-1", "tx-2"));
@@ -132,37 +163,45 @@ fn zombie(program: &str) -> (Option<String>, Vec<usize>) {
 
 #[test]
 fn a62_a_zombie_that_says_who_it_is_in_the_group_cannot_commit_and_one_that_does_not_repeats() {
-    let (thrown, found) = zombie(EXACTLY_ONCE);
-    assert_eq!((thrown.as_deref(), found), (Some("CommitFailedException: aborts"), vec![1; 10]), "R-TXN-32");
-    let (thrown, found) = zombie(&EXACTLY_ONCE.replace("send offsets", "send offsets by group"));
-    assert_eq!(thrown, None, "R-TXN-35: generation -1 and no member id are not checked");
-    // What it committed sets the group back, so that what follows is done again too.
-    assert_eq!(found, [2; 10], "the results are there twice");
+    for version in VERSIONS {
+        let (thrown, found) = zombie(version, EXACTLY_ONCE);
+        let refused = Some("CommitFailedException: aborts");
+        assert_eq!((thrown.as_deref(), found), (refused, vec![1; 10]), "R-TXN-32, EX-29 at {version}");
+        let (thrown, found) = zombie(version, &EXACTLY_ONCE.replace("send offsets", "send offsets by group"));
+        assert_eq!(thrown, None, "R-TXN-35: generation -1 and no member id are not checked");
+        // What it committed sets the group back, so that what follows is done again too.
+        assert_eq!(found, [2; 10], "the results are there twice");
+    }
 }
 
 #[test]
 fn a60_a_second_process_with_the_same_transactional_id_ends_the_first() {
-    let mut c = started(EXACTLY_ONCE, CONFIGS);
-    c.give(read("freeze first at line 6"));
-    c.until_event("it stands still", 30_000, is_halted);
-    taken_over(&mut c, EXACTLY_ONCE, CONFIGS);
-    c.give(read("thaw first"));
-    c.until_event("it is fenced", 30_000, |event| {
-        matches!(event, Event::Application(ApplicationEvent::CallThrew { then, .. }) if &**then == "ends")
-    });
-    c.run_ms(10_000);
-    assert!(c.world.application(&"first".into()).is_none(), "R-TXN-31: nothing is left but to end");
-    assert_eq!(results(&mut c, READERS[0]), [1; 10]);
+    for version in VERSIONS {
+        let mut c = started(version, EXACTLY_ONCE, CONFIGS);
+        c.give(read("freeze first at line 6"));
+        c.until_event("it stands still", 30_000, is_halted);
+        taken_over(&mut c, EXACTLY_ONCE, CONFIGS);
+        c.give(read("thaw first"));
+        c.until_event("it is fenced", 30_000, |event| {
+            matches!(event, Event::Application(ApplicationEvent::CallThrew { then, .. }) if &**then == "ends")
+        });
+        c.run_ms(10_000);
+        assert!(c.world.application(&"first".into()).is_none(), "R-TXN-31: nothing is left but to end");
+        assert_eq!(results(&mut c, READERS[0]), [1; 10], "at {version}");
+    }
 }
 
 #[test]
 fn a63_a_call_outside_of_kafka_is_made_twice_though_the_result_is_there_once() {
-    let mut c = started(EXACTLY_ONCE, CONFIGS);
-    c.give(read("crash first at commit"));
-    c.until_event("it is killed there", 30_000, is_halted);
-    taken_over(&mut c, EXACTLY_ONCE, CONFIGS);
-    assert_eq!(processed(&c), [2, 2, 2, 2, 1, 1, 1, 1, 1, 1], "R-TXN-34: `process` calls, say, a database");
-    assert_eq!(results(&mut c, READERS[0]), [1; 10]);
+    for version in VERSIONS {
+        let mut c = started(version, EXACTLY_ONCE, CONFIGS);
+        c.give(read("crash first at commit"));
+        c.until_event("it is killed there", 30_000, is_halted);
+        taken_over(&mut c, EXACTLY_ONCE, CONFIGS);
+        let expected = [2, 2, 2, 2, 1, 1, 1, 1, 1, 1];
+        assert_eq!(processed(&c), expected, "R-TXN-34: `process` calls, say, a database");
+        assert_eq!(results(&mut c, READERS[0]), [1; 10]);
+    }
 }
 
 #[test]
@@ -173,7 +212,7 @@ fn without_transactions_results_repeat_and_are_never_lost_wherever_the_program_i
     for line in 1..=5 {
         for side in ["at", "after"] {
             let place = format!("{side} line {line} passage 2");
-            let mut c = started(program, configs);
+            let mut c = started(2, program, configs);
             c.give(read(&format!("crash first {place}")));
             c.until_event("it is killed there", 30_000, is_halted);
             taken_over(&mut c, program, configs);

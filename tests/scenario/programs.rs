@@ -21,7 +21,11 @@ pub fn read(text: &str) -> Command {
 
 /// Ten records in t-0.
 pub fn ten_records() -> Cluster {
-    let mut c = cluster(3).topic("t", 1, 3, &[]);
+    ten_records_on(cluster(3))
+}
+
+pub fn ten_records_on(c: Cluster) -> Cluster {
+    let mut c = c.topic("t", 1, 3, &[]);
     c.producer("p", "t", "100/s", &[]);
     c.send("p", 10);
     c.run_ms(1_000);

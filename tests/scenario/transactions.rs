@@ -8,15 +8,19 @@ use glassbroker::client::producer::{Phase, ProducerSpec, Wish};
 use glassbroker::kafka::event::{EndReason, Event, ProducerEvent, TransactionEvent};
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::types::{BrokerId, ClientName, ProducerEpoch};
-use glassbroker::sim::{Command, WorldConfig};
+use glassbroker::sim::{Command, Target};
 
-use crate::dsl::{Cluster, cluster, cluster_with, config, tp};
+use crate::dsl::{Cluster, cluster, cluster_at, config, tp};
 
 /// Coordinators look for transactions that took too long as often as those that were recorded did.
-fn hasty() -> Cluster {
+fn hasty(transaction_version: i16) -> Cluster {
     let interval = "transaction.abort.timed.out.transaction.cleanup.interval.ms";
-    let broker_config = config(&[(interval, "500")]);
-    cluster_with(3, WorldConfig { broker_config, ..WorldConfig::default() }).topic("t", 1, 3, &[])
+    cluster_at(transaction_version, &[(interval, "500")]).topic("t", 1, 3, &[])
+}
+
+/// Where producers add partitions to their transactions themselves.
+fn three_at_1() -> Cluster {
+    cluster_at(1, &[]).topic("t", 1, 3, &[])
 }
 
 fn three() -> Cluster {
@@ -67,12 +71,15 @@ fn thrown(c: &Cluster) -> Vec<String> {
     c.events().filter_map(thrown).collect()
 }
 
+fn leader(c: &Cluster) -> BrokerId {
+    let image = c.world.active_controller().expect("a controller").image();
+    image.partition(&tp("t-0")).expect("created").leader
+}
+
 /// Log start, high watermark and last stable offset of the leader.
 #[track_caller]
 fn check_log(c: &Cluster, high_watermark: i64, last_stable: i64) {
-    let image = c.world.active_controller().expect("a controller").image();
-    let leader = image.partition(&tp("t-0")).expect("created").leader;
-    let log = &c.partition(leader.0, "t-0").expect("it leads").log;
+    let log = &c.partition(leader(c).0, "t-0").expect("it leads").log;
     let seen = (log.high_watermark().0, log.last_stable_offset().0);
     assert_eq!(seen, (high_watermark, last_stable), "{}", c.report());
 }
@@ -120,7 +127,7 @@ fn each_end_raises_the_epoch_of_a_producer_ex_26_r_txn_17() {
 
 #[test]
 fn an_abandoned_transaction_is_aborted_and_its_late_commit_throws_ex_28_r_txn_26() {
-    let mut c = hasty();
+    let mut c = hasty(2);
     transactional(&mut c, "x", "x-1", &[("transaction.timeout.ms", "4000")]);
     c.producer("p", "t", "100/s", &[("linger.ms", "0")]);
     begin(&mut c, "x", 2);
@@ -132,6 +139,96 @@ fn an_abandoned_transaction_is_aborted_and_its_late_commit_throws_ex_28_r_txn_26
     c.run_ms(1_000);
     assert_eq!(thrown(&c), ["x commitTransaction() InvalidTxnStateException"]);
     assert!(matches!(c.producer_state("x").phase(), Phase::Failed { .. }));
+}
+
+#[test]
+fn at_version_1_a_producer_keeps_its_epoch_and_adds_its_partitions_itself_r_txn_5_r_txn_11() {
+    let mut c = three_at_1();
+    transactional(&mut c, "x", "orders-tx-1", &[]);
+    for how in [Wish::Commit, Wish::Abort, Wish::Commit] {
+        begin(&mut c, "x", 2);
+        end(&mut c, "x", how);
+        assert_eq!(epoch(&c, "x"), ProducerEpoch(0));
+    }
+    begin(&mut c, "x", 1);
+    let last = c.events().rev().find_map(|event| match event {
+        Event::BatchSent { base_sequence, .. } => Some(*base_sequence),
+        _ => None,
+    });
+    assert_eq!(last, Some(6), "the sequences go on from one transaction to the next");
+    let begun =
+        |event: &&Event| matches!(event, Event::Transaction(TransactionEvent::Added { begins: true, .. }));
+    assert_eq!(c.events().filter(begun).count(), 4, "{}", c.report());
+    assert_eq!(thrown(&c), [""; 0]);
+}
+
+#[test]
+fn at_version_1_an_error_that_can_be_aborted_costs_an_epoch_r_txn_9_r_txn_31() {
+    let mut c = three_at_1();
+    let hasty = [("delivery.timeout.ms", "3000"), ("request.timeout.ms", "2000")];
+    transactional(&mut c, "x", "x-1", &hasty);
+    begin(&mut c, "x", 1);
+    // The leader is away for longer than a record may wait, and not long enough to lose the lead.
+    let leader = Target::Broker(leader(&c));
+    c.give(Command::Freeze(leader.clone()));
+    send(&mut c, "x", 1);
+    c.run_ms(4_000);
+    c.give(Command::Thaw(leader));
+    c.run_ms(1_000);
+    assert_eq!(state(&c, "x"), State::AbortableError, "{}", c.report());
+    wish(&mut c, "x", Wish::Commit);
+    c.until("it has aborted", 60_000, |c| state(c, "x") == State::Ready);
+    assert_eq!(epoch(&c, "x"), ProducerEpoch(1), "{}", c.report());
+    begin(&mut c, "x", 1);
+    end(&mut c, "x", Wish::Commit);
+    assert_eq!(epoch(&c, "x"), ProducerEpoch(1));
+}
+
+#[test]
+fn at_version_1_a_timed_out_transaction_fences_its_producer_ex_28_r_txn_26() {
+    for how in [Wish::Commit, Wish::Abort] {
+        let mut c = hasty(1);
+        transactional(&mut c, "x", "x-1", &[("transaction.timeout.ms", "4000")]);
+        begin(&mut c, "x", 2);
+        check_log(&c, 2, 0);
+        c.run_ms(5_500);
+        check_log(&c, 3, 3);
+        wish(&mut c, "x", how);
+        c.run_ms(1_000);
+        let call = if how == Wish::Commit { "commitTransaction()" } else { "abortTransaction()" };
+        assert_eq!(thrown(&c), [format!("x {call} ProducerFencedException")]);
+        assert!(matches!(c.producer_state("x").phase(), Phase::Failed { .. }));
+    }
+}
+
+#[test]
+fn at_version_2_a_timed_out_transaction_can_still_be_aborted_r_txn_26() {
+    let mut c = hasty(2);
+    transactional(&mut c, "x", "x-1", &[("transaction.timeout.ms", "4000")]);
+    begin(&mut c, "x", 2);
+    c.run_ms(5_500);
+    end(&mut c, "x", Wish::Abort);
+    assert_eq!(thrown(&c), [""; 0]);
+}
+
+#[test]
+fn at_version_1_a_zombie_is_fenced_too_a60_ex_27_r_txn_35() {
+    let mut c = three_at_1();
+    transactional(&mut c, "old", "x-1", &[]);
+    begin(&mut c, "old", 2);
+    transactional(&mut c, "new", "x-1", &[]);
+    assert_eq!(epoch(&c, "new"), ProducerEpoch(2), "one epoch to fence and abort, one for the new one");
+    send(&mut c, "old", 1);
+    wish(&mut c, "old", Wish::Commit);
+    c.run_ms(1_000);
+    let expected = [
+        "old commitTransaction() InvalidProducerEpochException",
+        "old abortTransaction() ProducerFencedException",
+    ];
+    assert_eq!(thrown(&c), expected);
+    begin(&mut c, "new", 2);
+    end(&mut c, "new", Wish::Commit);
+    check_log(&c, 6, 6);
 }
 
 #[test]
@@ -167,8 +264,8 @@ fn coordinator(c: &Cluster) -> BrokerId {
 }
 
 /// What is done while the coordinator dies.
-fn check_failover(act: impl Fn(&mut Cluster, &mut dyn FnMut(&mut Cluster))) {
-    let mut c = three();
+fn check_failover(version: i16, act: impl Fn(&mut Cluster, &mut dyn FnMut(&mut Cluster))) {
+    let mut c = cluster_at(version, &[]).topic("t", 1, 3, &[]);
     transactional(&mut c, "x", "x-1", &[]);
     let killed = coordinator(&c).0;
     act(&mut c, &mut |c| c.kill(killed));
@@ -184,22 +281,24 @@ fn check_failover(act: impl Fn(&mut Cluster, &mut dyn FnMut(&mut Cluster))) {
 
 #[test]
 fn a_transaction_outlives_its_coordinator_at_each_step_r_txn_28() {
-    check_failover(|c, kill| {
-        kill(c);
-        begin(c, "x", 2);
-        wish(c, "x", Wish::Commit);
-    });
-    check_failover(|c, kill| {
-        begin(c, "x", 2);
-        kill(c);
-        wish(c, "x", Wish::Commit);
-    });
-    check_failover(|c, kill| {
-        begin(c, "x", 2);
-        wish(c, "x", Wish::Commit);
-        c.run_ms(3);
-        kill(c);
-    });
+    for version in [2, 1] {
+        check_failover(version, |c, kill| {
+            kill(c);
+            begin(c, "x", 2);
+            wish(c, "x", Wish::Commit);
+        });
+        check_failover(version, |c, kill| {
+            begin(c, "x", 2);
+            kill(c);
+            wish(c, "x", Wish::Commit);
+        });
+        check_failover(version, |c, kill| {
+            begin(c, "x", 2);
+            wish(c, "x", Wish::Commit);
+            c.run_ms(3);
+            kill(c);
+        });
+    }
 }
 
 #[test]

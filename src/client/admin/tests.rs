@@ -81,7 +81,9 @@ impl Bench {
                 }
                 Effect::Connect(peer) => self.inbox.push_back(Input::Disconnected(peer)),
                 Effect::Disconnect(peer) => drop(self.open.remove(&peer)),
-                Effect::Send { to, correlation, request } => self.serve(to, correlation, &request),
+                Effect::Send { to, correlation, version, request } => {
+                    self.serve(to, (correlation, version), &request);
+                }
                 Effect::SetTimer { timer, at } => drop(self.timers.insert(timer, at)),
                 Effect::CancelTimer(timer) => drop(self.timers.remove(&timer)),
                 Effect::Event(Event::CommandRefused { text, error, message }) => {
@@ -92,8 +94,8 @@ impl Bench {
         }
     }
 
-    fn serve(&mut self, peer: Peer, correlation: i32, request: &Request) {
-        let request = strict::carry_request(request).expect("the wire can carry it");
+    fn serve(&mut self, peer: Peer, (correlation, version): (i32, i16), request: &Request) {
+        let request = strict::carry_request(request, version).expect("the wire can carry it");
         let response: Response = match &request {
             Request::ApiVersions(_) => ApiVersionsResponse::default().into(),
             Request::Metadata(_) => {

@@ -312,8 +312,8 @@ impl Application {
             fx.push(match effect {
                 Effect::Connect(peer) => Effect::Connect(outside(peer)),
                 Effect::Disconnect(peer) => Effect::Disconnect(outside(peer)),
-                Effect::Send { to, correlation, request } => {
-                    Effect::Send { to: outside(to), correlation, request }
+                Effect::Send { to, correlation, version, request } => {
+                    Effect::Send { to: outside(to), correlation, version, request }
                 }
                 effect => effect,
             });

@@ -199,8 +199,10 @@ impl Producer {
                     Call::SendOffsets { offsets, group } => {
                         waits(transactions.send_offsets(&offsets, &group, sequences)?)
                     }
-                    Call::CommitTransaction => waits(transactions.commit(sequences)?),
-                    _ => waits(transactions.abort(sequences)?),
+                    Call::CommitTransaction => {
+                        waits(transactions.commit(sequences, self.network.features())?)
+                    }
+                    _ => waits(transactions.abort(sequences, self.network.features())?),
                 }
             }
         }
@@ -216,6 +218,9 @@ impl Producer {
                 let is_late = outcome.is_none() && now.ms_since(since) >= self.config.max_block_ms;
                 if is_late {
                     transactions.give_up_waiting(result);
+                }
+                if (call, &outcome) == (CallName::InitTransactions, &Some(Ok(()))) {
+                    transactions.learn(self.network.features(), true);
                 }
                 outcome.or(is_late.then_some(Err(ProducerError::Timeout(call))))
             }

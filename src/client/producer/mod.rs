@@ -537,7 +537,7 @@ impl Producer {
             && !transactions.has_requests()
             && matches!(self.turn, Turn::Free)
             && self.accumulator.is_empty()
-            && !transactions.abort_for_close(sequences)
+            && !transactions.abort_for_close(sequences, self.network.features())
         {
             self.phase = Phase::Closed;
             fx.exit();

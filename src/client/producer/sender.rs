@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
-use kafka_protocol::messages::produce_response::PartitionProduceResponse;
+use kafka_protocol::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
 use kafka_protocol::messages::{
     InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse,
 };
@@ -15,7 +15,7 @@ use kafka_protocol::messages::{
 use super::accumulator::Readiness;
 use super::batch::{BatchId, Place};
 use super::status::Hurry;
-use super::transaction_manager::TransactionManager;
+use super::transaction_manager::{Speaks, TransactionManager};
 use super::{
     BlockedSend, CallName, Context, Phase, Producer, ProducerError, ProducerTimer, UNKNOWN_PARTITION,
 };
@@ -23,18 +23,31 @@ use crate::client::config::producer::Acks;
 use crate::client::metadata::main_peer;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::{Event, ProducerEvent};
-use crate::kafka::protocol::ErrorCode;
+use crate::kafka::protocol::{ApiKey, ErrorCode};
 use crate::kafka::time::Time;
 use crate::kafka::types::{
-    BrokerId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition,
+    BrokerId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, Topic, TopicId, TopicPartition,
 };
 
 /// One batch of a Produce request: how its answer names the partition, and which batch that is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct SentBatch {
-    topic: TopicId,
-    partition: i32,
+    topic_id: TopicId,
+    tp: TopicPartition,
     pub(super) id: BatchId,
+}
+
+/// From this version on topics are named by their ids, before by their names (KIP-516).
+const NAMES_TOPICS_BY_ID: i16 = 13;
+
+impl SentBatch {
+    fn is_answered_by(&self, topic: &TopicProduceResponse, partition: i32) -> bool {
+        let is_topic = match TopicId(topic.topic_id) {
+            TopicId::NONE => topic.name.as_str() == self.tp.topic.as_str(),
+            id => id == self.topic_id,
+        };
+        is_topic && self.tp.partition == partition
+    }
 }
 
 /// How the producer gets its id (R-PROD-23).
@@ -221,19 +234,26 @@ impl Producer {
     }
 
     fn send_produce(&mut self, now: Time, node: BrokerId, ids: Vec<BatchId>, fx: Fx<'_>) {
-        let mut topics: BTreeMap<TopicId, Vec<PartitionProduceData>> = BTreeMap::new();
+        let mut topics: BTreeMap<(TopicId, Topic), Vec<PartitionProduceData>> = BTreeMap::new();
         let mut sent = Vec::new();
         for id in ids {
             let tp = self.accumulator.batch(id).tp.clone();
-            let topic = self.metadata.topic(&tp.topic).map(|topic| topic.id).unwrap_or_default();
+            let topic_id = self.metadata.topic(&tp.topic).map(|topic| topic.id).unwrap_or_default();
             self.prepare(id, &tp, node, fx);
             let records = self.accumulator.batch(id).encode(self.transactions.is_some());
             let data = PartitionProduceData::default().with_index(tp.partition).with_records(Some(records));
-            topics.entry(topic).or_default().push(data);
-            sent.push(SentBatch { topic, partition: tp.partition, id });
+            topics.entry((topic_id, tp.topic.clone())).or_default().push(data);
+            sent.push(SentBatch { topic_id, tp, id });
         }
-        let topic_data = topics.into_iter().map(|(id, partitions)| {
-            TopicProduceData::default().with_topic_id(id.0).with_partition_data(partitions)
+        let (peer, speaks) = (main_peer(node), self.transactions.as_ref().map(TransactionManager::speaks));
+        let latest = speaks.map_or(ApiKey::Produce.version(), Speaks::produce);
+        let version = self.network.version_for(peer, ApiKey::Produce, latest);
+        let topic_data = topics.into_iter().map(|((id, name), partitions)| {
+            let topic = TopicProduceData::default().with_partition_data(partitions);
+            match version >= NAMES_TOPICS_BY_ID {
+                true => topic.with_topic_id(id.0),
+                false => topic.with_name(name.to_wire().into()),
+            }
         });
         let timeout_ms = self.config.common.request_timeout_ms;
         let transactional_id = self.config.transactional_id.as_ref().map(|id| id.to_wire().into());
@@ -244,13 +264,13 @@ impl Producer {
             .with_topic_data(topic_data.collect());
         if self.config.acks == Acks::None {
             // Nobody will answer: the batches are done as soon as they are on the way.
-            self.network.send_without_answer(main_peer(node), request, fx);
+            self.network.send_without_answer(peer, request, fx);
             for batch in sent {
                 self.complete(now, batch.id, ErrorCode::None, Offset::UNKNOWN, fx);
             }
         } else {
             let context = Context::Produce(Rc::from(sent));
-            self.network.send(now, main_peer(node), request, context, timeout_ms, fx);
+            self.network.send_at(now, peer, (version, request.into()), context, timeout_ms, fx);
         }
     }
 
@@ -290,9 +310,7 @@ impl Producer {
         let mut hints = Vec::new();
         for topic in &answer.responses {
             for partition in &topic.partition_responses {
-                let is_it = |batch: &&SentBatch| {
-                    batch.topic == TopicId(topic.topic_id) && batch.partition == partition.index
-                };
+                let is_it = |batch: &&SentBatch| batch.is_answered_by(topic, partition.index);
                 let Some(SentBatch { id, .. }) = sent.iter().find(is_it) else { continue };
                 let error = ErrorCode::from_code(partition.error_code);
                 if let Some(hint) = leader_hint(error, partition)

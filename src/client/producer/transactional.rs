@@ -5,7 +5,9 @@
 //!
 //! **Invariant:** a request that was taken from the queue is sent, or is back in the queue.
 
-use super::transaction_manager::{ProducerError, State, TransactionManager, TransactionalRequest};
+use super::transaction_manager::{
+    CoordinatorOf, ProducerError, State, TransactionManager, TransactionalRequest,
+};
 use super::{Context, Producer, ProducerTimer};
 use crate::client::metadata::main_peer;
 use crate::kafka::effects::{Effects, Peer};
@@ -50,7 +52,9 @@ impl Producer {
                 Turn::Free => {
                     self.abandon_undrained(fx);
                     let has_batches = self.has_incomplete();
-                    let Some(request) = self.manager_mut().next_request(has_batches) else {
+                    let sequences = self.sequences.as_ref().expect("a transactional producer is idempotent");
+                    let manager = self.transactions.as_mut().expect("the producer is transactional");
+                    let Some(request) = manager.next_request(has_batches, sequences) else {
                         return Sender::Free;
                     };
                     self.aim(now, request);
@@ -58,6 +62,10 @@ impl Producer {
                 Turn::Resting { until } if until <= now => {}
                 Turn::Connecting { request, peer, until } => {
                     if self.network.ready(now, peer, fx) {
+                        if request.coordinator() == Some(CoordinatorOf::Transaction) {
+                            let manager = self.transactions.as_mut().expect("the producer is transactional");
+                            manager.on_coordinator_ready(self.network.versions(peer));
+                        }
                         let until = now.plus_ms(request.backoff_ms());
                         self.turn = Turn::BackingOff { request, peer, until };
                     } else if self.network.is_backing_off(now, peer) || until <= now {
@@ -121,7 +129,9 @@ impl Producer {
     fn send_transactional(&mut self, now: Time, request: TransactionalRequest, peer: Peer, fx: Fx<'_>) {
         let body = self.manager().body(&request);
         let timeout_ms = self.config.common.request_timeout_ms;
-        self.network.send(now, peer, body, Context::Transactional, timeout_ms, fx);
+        let api = body.api();
+        let version = self.network.version_for(peer, api, request.latest_version(api));
+        self.network.send_at(now, peer, (version, body), Context::Transactional, timeout_ms, fx);
         self.turn = Turn::InFlight { request };
     }
 

@@ -67,6 +67,7 @@ impl Bench {
             channel: Channel::Coordinator,
             connection: 1,
             correlation: self.senders.len() as i32 - 1,
+            version: ApiKey::JoinGroup.version(),
         }
     }
 

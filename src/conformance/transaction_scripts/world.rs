@@ -35,7 +35,13 @@ use crate::kafka::types::{
 const ME: BrokerId = BrokerId(1);
 const OFFSETS: &str = "__consumer_offsets";
 const ASKER: Asker = Asker {
-    id: RequestId { from: NodeId::Client(1), channel: Channel::Main, connection: 1, correlation: 1 },
+    id: RequestId {
+        from: NodeId::Client(1),
+        channel: Channel::Main,
+        connection: 1,
+        correlation: 1,
+        version: 0,
+    },
     index: 0,
 };
 

@@ -1,4 +1,5 @@
-//! What a leader asks of the coordinators of transactions before it appends a transaction's first batch.
+//! What a leader asks of the coordinators of transactions before it appends a transaction's first batch: that its partition
+//! be added, or, of a client before transaction version 2, whether it was.
 //!
 //! Mirrors `AddPartitionsToTxnManager`: what goes to one coordinator is one request at a time, with one part for each
 //! transactional id (R-TXN-11, R-TXN-14).
@@ -18,12 +19,14 @@ use crate::kafka::time::Time;
 use crate::kafka::transaction::{ProducerIdAndEpoch, wire};
 use crate::kafka::types::{BrokerId, TopicPartition, TransactionalId};
 
-/// One question: these partitions are to be in the producer's transaction.
+/// One question: these partitions are to be in the producer's transaction, or are they?
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     pub id: TransactionalId,
     pub producer: ProducerIdAndEpoch,
     pub partitions: BTreeSet<TopicPartition>,
+    /// The client adds partitions itself.
+    pub verify_only: bool,
     pub waiter: Waiter,
 }
 
@@ -92,7 +95,7 @@ impl Broker {
                 continue;
             }
             let questions = self.transactions.add_partitions.take(coordinator);
-            let part = |q: &Question| wire::add_request(&q.id, q.producer, &q.partitions, false);
+            let part = |q: &Question| wire::add_request(&q.id, q.producer, &q.partitions, q.verify_only);
             let transactions = questions.iter().map(part).collect();
             let request = AddPartitionsToTxnRequest::default().with_transactions(transactions);
             let (purpose, timeout_ms) = (Purpose::AddPartitions(questions), self.config.request_timeout_ms);

@@ -76,7 +76,7 @@ impl Broker {
             | Request::WriteShareGroupState(_)
             | Request::DeleteShareGroupState(_)
             | Request::ReadShareGroupStateSummary(_) => self.on_share_state_request(now, id, &request, fx),
-            Request::ApiVersions(_) => fx.respond(id, api_versions::response(BROKER_APIS)),
+            Request::ApiVersions(_) => fx.respond(id, api_versions::response(BROKER_APIS, &self.image)),
             Request::InitProducerId(request) => self.on_init_producer_id(now, id, request, fx),
             Request::AddPartitionsToTxn(request) => self.on_add_partitions(now, id, request, fx),
             Request::AddOffsetsToTxn(request) => self.on_add_offsets(now, id, request, fx),

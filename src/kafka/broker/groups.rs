@@ -21,7 +21,7 @@ use crate::kafka::protocol::coordinator_records::CoordinatorRecord;
 use crate::kafka::protocol::{ErrorCode, Request};
 use crate::kafka::record::{Batch, BatchBuilder, BatchParameters, NO_SEQUENCE, NewRecord, Record};
 use crate::kafka::time::Time;
-use crate::kafka::transaction::ProducerIdAndEpoch;
+use crate::kafka::transaction::{ProducerIdAndEpoch, TransactionVersion};
 use crate::kafka::types::{
     ClientName, GroupId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, Topic, TopicId, TopicPartition,
     TransactionalId,
@@ -202,7 +202,7 @@ impl Broker {
         }
     }
 
-    /// TxnOffsetCommit: the group's partition is added to the transaction first (R-TXN-11).
+    /// TxnOffsetCommit: the group's partition is added to the transaction first, or looked for in it (R-TXN-11).
     pub(super) fn on_txn_offset_commit(
         &mut self,
         now: Time,
@@ -218,7 +218,11 @@ impl Broker {
             id: ProducerId(body.producer_id.0),
             epoch: ProducerEpoch(body.producer_epoch),
         };
-        let batch = FirstBatch { epoch: producer.epoch, base_sequence: NO_SEQUENCE, raises_epochs: true };
+        let raises_epochs = TransactionVersion::of_offset_commit(id.version).raises_epochs();
+        if !raises_epochs && !self.config.transactions.partition_verification_enable {
+            return self.on_offsets_added(now, &commit, Ok(None), fx);
+        }
+        let batch = FirstBatch { epoch: producer.epoch, base_sequence: NO_SEQUENCE, raises_epochs };
         let begun = self.with_replicas(now, fx, |replicas, step| {
             replicas.begin_verification(&tp, producer.id, batch, step)
         });
@@ -229,7 +233,12 @@ impl Broker {
                 let transaction = TransactionalId::new(&body.transactional_id);
                 let waiter = Waiter::Offsets(Box::new(commit), guard);
                 let partitions = [tp].into();
-                self.ask_to_add(now, Question { id: transaction, producer, partitions, waiter }, fx);
+                let verify_only = !raises_epochs;
+                self.ask_to_add(
+                    now,
+                    Question { id: transaction, producer, partitions, verify_only, waiter },
+                    fx,
+                );
             }
         }
     }

@@ -225,7 +225,7 @@ mod tests {
     use crate::kafka::effects::{Effect, RequestId};
     use crate::kafka::log::Log;
     use crate::kafka::protocol::metadata_records::{PartitionRecord, RegisterBroker};
-    use crate::kafka::protocol::{ErrorCode, Response};
+    use crate::kafka::protocol::{ApiKey, ErrorCode, Response};
     use crate::kafka::random::Random;
     use crate::kafka::replication::purgatory::SharedFetch;
     use crate::kafka::types::{BrokerEpoch, BrokerId, ControllerId, NodeId, TopicId};
@@ -273,7 +273,8 @@ mod tests {
             .with_session_epoch(epoch)
             .with_topics(topics.into_iter().collect());
         let fetch = SharedFetch::new(Rc::new(request.into())).expect("a Fetch request");
-        let id = RequestId { from: NodeId::Client(1), channel: Channel::Main, connection: 1, correlation: 3 };
+        let (from, channel, version) = (NodeId::Client(1), Channel::Main, ApiKey::Fetch.version());
+        let id = RequestId { from, channel, connection: 1, correlation: 3, version };
         let mut fx = Effects::default();
         broker.with_replicas(Time::ZERO, &mut fx, |replicas, step| replicas.fetch(id, &fetch, step));
         let answer = fx.into_vec().into_iter().find_map(|effect| match effect {

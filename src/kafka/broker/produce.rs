@@ -1,4 +1,4 @@
-//! A client's writes: those of a transaction are appended once its coordinator knows of the partition.
+//! A client's writes: those of a transaction are appended once its coordinator is known to know of the partition.
 //!
 //! Mirrors `KafkaApis.handleProduceRequest` and `ReplicaManager.handleProduceAppend` (R-TXN-11, R-TXN-13, R-TXN-14).
 //!
@@ -14,14 +14,15 @@ use super::add_partitions::{Question, Refusals};
 use super::groups::TransactionalOffsets;
 use super::process::Broker;
 use super::timer::BrokerTimer;
+use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Effect, Effects, RequestId};
 use crate::kafka::log::{FirstBatch, VerificationGuard};
 use crate::kafka::protocol::{ErrorCode, Request};
 use crate::kafka::record::split_batches;
-use crate::kafka::replication::Verified;
+use crate::kafka::replication::{NamedTopic, Verified};
 use crate::kafka::time::Time;
-use crate::kafka::transaction::ProducerIdAndEpoch;
-use crate::kafka::types::{TopicId, TopicPartition, TransactionalId};
+use crate::kafka::transaction::{ProducerIdAndEpoch, TransactionVersion};
+use crate::kafka::types::{TopicPartition, TransactionalId};
 
 /// Who waits for a coordinator's answer.
 #[derive(Clone, Debug)]
@@ -45,6 +46,11 @@ pub(super) struct TransactionalProduce {
 }
 
 impl TransactionalProduce {
+    /// The leader adds the partition, rather than to look whether it was added.
+    fn adds(&self) -> bool {
+        TransactionVersion::of_produce(self.id.version).raises_epochs()
+    }
+
     fn body(&self) -> &ProduceRequest {
         match &*self.request {
             Request::Produce(produce) => produce,
@@ -53,19 +59,22 @@ impl TransactionalProduce {
     }
 }
 
-/// The transactional batches of a request: whose they are, and where they go.
-type Transactional = (BTreeSet<(i64, i16)>, BTreeMap<(TopicId, i32), i32>);
+/// The transactional batches of a request: whose they are, and where they go, as far as that is known.
+type Transactional = (BTreeSet<(i64, i16)>, BTreeMap<TopicPartition, i32>);
 
-fn transactional(request: &ProduceRequest) -> Transactional {
+fn transactional(request: &ProduceRequest, version: i16, image: &ClusterImage) -> Transactional {
     let (mut producers, mut batches) = (BTreeSet::new(), BTreeMap::new());
     for topic in &request.topic_data {
+        let name = NamedTopic::of(topic, version, image).known.map(|(name, _)| name);
         for partition in &topic.partition_data {
             let records = partition.records.clone().unwrap_or_default();
             for batch in split_batches(records).flatten() {
                 if batch.is_transactional() && batch.producer_id().is_some() {
                     producers.insert((batch.producer_id().0, batch.producer_epoch().0));
-                    let key = (TopicId(topic.topic_id), partition.index);
-                    batches.entry(key).or_insert(batch.base_sequence());
+                    let tp = name.as_ref().map(|name| TopicPartition::new(name, partition.index));
+                    if let Some(tp) = tp {
+                        batches.entry(tp).or_insert(batch.base_sequence());
+                    }
                 }
             }
         }
@@ -84,14 +93,14 @@ impl Broker {
         let Request::Produce(produce) = &*request else { unreachable!("it is a Produce") };
         let Some(transaction) = &produce.transactional_id else {
             // Without an id nobody can be asked: the log lets no transaction begin.
-            let refused = match transactional(produce).0.is_empty() {
+            let refused = match transactional(produce, id.version, &self.image).0.is_empty() {
                 true => Verified::default(),
                 false => return refuse(id, produce, ErrorCode::TransactionalIdAuthorizationFailed, fx),
             };
             return self
                 .with_replicas(now, fx, |replicas, step| replicas.produce(id, produce, &refused, step));
         };
-        let (producers, batches) = transactional(produce);
+        let (producers, batches) = transactional(produce, id.version, &self.image);
         let mut producers = producers.into_iter();
         match (producers.next(), producers.next()) {
             (None, _) => self.with_replicas(now, fx, |replicas, step| {
@@ -103,15 +112,11 @@ impl Broker {
                     id: crate::kafka::types::ProducerId(producer),
                     epoch: crate::kafka::types::ProducerEpoch(epoch),
                 };
-                let known = batches.into_iter().filter_map(|((topic, partition), sequence)| {
-                    let name = self.image.topic_name(topic)?;
-                    Some((TopicPartition::new(name, partition), sequence))
-                });
                 let waiting = TransactionalProduce {
                     id,
                     transaction: TransactionalId::new(transaction),
                     producer,
-                    batches: known.collect(),
+                    batches,
                     since: now,
                     asked: Verified::default(),
                     request: request.clone(),
@@ -121,7 +126,7 @@ impl Broker {
         }
     }
 
-    /// Asks for the partitions in which the transaction is not open.
+    /// Asks for the partitions in which the transaction is not open (`maybeSendPartitionsToTransactionCoordinator`).
     pub(super) fn ask_for_produce(
         &mut self,
         now: Time,
@@ -129,9 +134,13 @@ impl Broker {
         fx: &mut Effects<BrokerTimer>,
     ) {
         let ProducerIdAndEpoch { id: producer, epoch } = waiting.producer;
+        let raises_epochs = waiting.adds();
         waiting.asked = Verified::default();
+        if !raises_epochs && !self.config.transactions.partition_verification_enable {
+            return self.on_produce_asked(now, waiting, fx);
+        }
         for (tp, base_sequence) in &waiting.batches {
-            let batch = FirstBatch { epoch, base_sequence: *base_sequence, raises_epochs: true };
+            let batch = FirstBatch { epoch, base_sequence: *base_sequence, raises_epochs };
             let begun = self.with_replicas(now, fx, |replicas, step| {
                 replicas.begin_verification(tp, producer, batch, step)
             });
@@ -147,7 +156,7 @@ impl Broker {
         let (id, producer) = (waiting.transaction.clone(), waiting.producer);
         let partitions = waiting.asked.guards.keys().cloned().collect();
         let waiter = Waiter::Produce(Box::new(waiting));
-        self.ask_to_add(now, Question { id, producer, partitions, waiter }, fx);
+        self.ask_to_add(now, Question { id, producer, partitions, verify_only: !raises_epochs, waiter }, fx);
     }
 
     /// A coordinator has answered, or could not be asked.
@@ -173,18 +182,20 @@ impl Broker {
         }
     }
 
-    /// The last transaction may not be over: that is soon (R-TXN-13).
+    /// The last transaction may not be over: that is soon, and a client that has its partitions added need not know
+    /// (R-TXN-13).
     fn on_produce_asked(&mut self, now: Time, waiting: TransactionalProduce, fx: &mut Effects<BrokerTimer>) {
         let settings = &self.config.transactions;
         let patience_ms = settings.retry_backoff_max_ms.min(self.config.request_timeout_ms);
         let is_busy = waiting.asked.errors.values().any(|error| *error == ErrorCode::ConcurrentTransactions);
-        if is_busy && now.ms_since(waiting.since) < patience_ms {
+        let adds = waiting.adds();
+        if adds && is_busy && now.ms_since(waiting.since) < patience_ms {
             let at = now.plus_ms(settings.retry_backoff_ms);
             let number = self.transactions.postpone(waiting);
             return fx.set_timer(BrokerTimer::AddPartitions(number), at);
         }
         let mut asked = waiting.asked.clone();
-        asked.errors.values_mut().for_each(|error| *error = as_produce_error(*error));
+        asked.errors.values_mut().for_each(|error| *error = as_produce_error(*error, adds));
         self.with_replicas(now, fx, |replicas, step| {
             replicas.produce(waiting.id, waiting.body(), &asked, step);
         });
@@ -192,8 +203,9 @@ impl Broker {
 }
 
 /// Some clients try only those errors again that a partition's leader has (`handleProduceAppend`).
-fn as_produce_error(error: ErrorCode) -> ErrorCode {
+fn as_produce_error(error: ErrorCode, adds: bool) -> ErrorCode {
     match error {
+        ErrorCode::ConcurrentTransactions if !adds => ErrorCode::NotEnoughReplicas,
         ErrorCode::NetworkException
         | ErrorCode::CoordinatorLoadInProgress
         | ErrorCode::CoordinatorNotAvailable
@@ -217,7 +229,11 @@ fn refuse(id: RequestId, request: &ProduceRequest, error: ErrorCode, fx: &mut Ef
     };
     let topics = request.topic_data.iter().map(|topic| {
         let partitions = topic.partition_data.iter().map(|partition| refused(partition.index)).collect();
-        TopicProduceResponse::default().with_topic_id(topic.topic_id).with_partition_responses(partitions)
+        // Named as it was asked for.
+        TopicProduceResponse::default()
+            .with_topic_id(topic.topic_id)
+            .with_name(topic.name.clone())
+            .with_partition_responses(partitions)
     });
     fx.respond(id, ProduceResponse::default().with_responses(topics.collect()));
 }

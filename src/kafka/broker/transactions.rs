@@ -20,8 +20,8 @@ use crate::kafka::config::BrokerConfig;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Effects, RequestId};
 use crate::kafka::group::partition_for;
+use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::CoordinatorRecord;
-use crate::kafka::protocol::{ApiKey, ErrorCode};
 use crate::kafka::time::Time;
 use crate::kafka::transaction::wire;
 use crate::kafka::transaction::{
@@ -64,7 +64,8 @@ impl Transactions {
         Transactions {
             coordinator: TransactionCoordinator::new(TransactionConfig {
                 broker,
-                version: TransactionVersion::V2,
+                // What the metadata log says comes with each step.
+                version: TransactionVersion::V0,
                 max_timeout_ms: settings.max_timeout_ms,
                 transactional_id_expiration_ms: settings.transactional_id_expiration_ms,
                 state_log_num_partitions: settings.state_log_num_partitions,
@@ -176,7 +177,7 @@ impl Broker {
         request: &m::EndTxnRequest,
         fx: &mut Effects<BrokerTimer>,
     ) {
-        let end = wire::end_of(request);
+        let end = wire::end_of(request, id.version);
         self.at_transactions(now, fx, |coordinator, around, part| {
             coordinator.end(around, Asker { id, index: 0 }, &end, part);
         });
@@ -205,7 +206,8 @@ impl Broker {
         });
     }
 
-    /// AddPartitionsToTxn of another broker, for several transactions at once.
+    /// AddPartitionsToTxn: of another broker, for several transactions at once, or of a client before transaction version 2,
+    /// for its own (R-TXN-11).
     pub(super) fn on_add_partitions(
         &mut self,
         now: Time,
@@ -213,12 +215,13 @@ impl Broker {
         request: &m::AddPartitionsToTxnRequest,
         fx: &mut Effects<BrokerTimer>,
     ) {
-        if request.transactions.is_empty() {
+        let transactions = wire::transactions_of(request, id.version);
+        if transactions.is_empty() {
             return fx.respond(id, m::AddPartitionsToTxnResponse::default());
         }
-        let open = request.transactions.iter().map(|transaction| (transaction.clone(), None));
+        let open = transactions.iter().map(|transaction| (transaction.clone(), None));
         self.transactions.adds.insert(id, open.collect());
-        for (transaction, index) in request.transactions.iter().zip(0..) {
+        for (transaction, index) in transactions.iter().zip(0..) {
             self.add_to_transaction(now, Asker { id, index }, transaction, fx);
         }
     }
@@ -243,7 +246,7 @@ impl Broker {
             let errors = self.transactions.coordinator.verify(&id, producer, &partitions);
             return self.added(asker, &errors, fx);
         }
-        let client_version = TransactionVersion::of_add_request(ApiKey::AddPartitionsToTxn.version());
+        let client_version = TransactionVersion::of_add_request(asker.id.version);
         let add = Add { id, producer, partitions, client_version };
         self.at_transactions(now, fx, |coordinator, around, part| {
             coordinator.add(around, asker, &add, part);
@@ -266,7 +269,7 @@ impl Broker {
         }
         let results = self.transactions.adds.remove(&asker.id).into_iter().flatten();
         let results = results.filter_map(|(_, result)| result).collect();
-        fx.respond(asker.id, m::AddPartitionsToTxnResponse::default().with_results_by_transaction(results));
+        fx.respond(asker.id, wire::add_response(results, asker.id.version));
     }
 
     fn answer_transaction(&mut self, asker: Asker, answer: Answer, fx: &mut Effects<BrokerTimer>) {
@@ -402,6 +405,7 @@ impl Broker {
     ) {
         let mut part = TransactionEffects::default();
         let (image, ids) = (&self.image, &mut self.producer_ids);
+        self.transactions.coordinator.set_version(image.transaction_version());
         let mut wanted = false;
         let mut new_id = || {
             wanted = true;

@@ -6,6 +6,7 @@ use super::{ConfigError, Key, Kind, Values};
 
 const ELIGIBLE_LEADER_REPLICAS: &str = "eligible.leader.replicas.version";
 const SHARE: &str = "share.version";
+pub const TRANSACTION_VERSION: &str = "transaction.version";
 
 /// The features whose level can be chosen and makes a difference here.
 pub const FEATURE_KEYS: &[Key] = &[
@@ -21,16 +22,23 @@ pub const FEATURE_KEYS: &[Key] = &[
         kind: Kind::Integer { min: 0, max: 1 },
         doc: "Whether there are share groups (KIP-932).",
     },
+    Key {
+        name: TRANSACTION_VERSION,
+        default: "2",
+        kind: Kind::Integer { min: 0, max: 2 },
+        doc: "Whether each end of a transaction raises its producer's epoch, and leaders add their partitions to it (KIP-890).",
+    },
 ];
 
 /// Features that Kafka knows and whose level cannot be chosen here.
 const FEATURES_NOT_MODELLED: &[&str] =
-    &["group.version", "kraft.version", "metadata.version", "streams.version", "transaction.version"];
+    &["group.version", "kraft.version", "metadata.version", "streams.version"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
     pub eligible_leader_replicas: i16,
     pub share: i16,
+    pub transaction: i16,
 }
 
 impl Features {
@@ -40,7 +48,11 @@ impl Features {
     pub fn read(given: &BTreeMap<String, String>) -> Result<Features, ConfigError> {
         let values = Values::read(&[FEATURE_KEYS], FEATURES_NOT_MODELLED, given)?;
         let level = |name: &str| values.int(name) as i16;
-        Ok(Features { eligible_leader_replicas: level(ELIGIBLE_LEADER_REPLICAS), share: level(SHARE) })
+        Ok(Features {
+            eligible_leader_replicas: level(ELIGIBLE_LEADER_REPLICAS),
+            share: level(SHARE),
+            transaction: level(TRANSACTION_VERSION),
+        })
     }
 }
 

@@ -18,7 +18,7 @@ use super::image::ClusterImage;
 use super::partitions::Basis;
 use super::reassignments;
 use super::topics::{self, Cause};
-use crate::kafka::config::{BrokerConfig, Features};
+use crate::kafka::config::{BrokerConfig, Features, TRANSACTION_VERSION};
 use crate::kafka::effects::Effects;
 use crate::kafka::envelope;
 use crate::kafka::event::{ChangeReason, Event};
@@ -294,15 +294,18 @@ fn creation(name: &str, records: &[MetadataRecord]) -> Option<Event> {
 /// What `kafka-storage format` and the first activation of a controller put into a new cluster's log. With ELR,
 /// min.insync.replicas becomes a config of the cluster, with the value that the controller's own file has (R-REPL-48).
 fn bootstrap_records(config: &BrokerConfig, features: Features) -> Vec<MetadataRecord> {
-    let feature = |name: &str, level: i16| MetadataRecord::FeatureLevel { name: name.to_string(), level };
-    let mut records = vec![
-        feature("metadata.version", 30),
-        feature("eligible.leader.replicas.version", features.eligible_leader_replicas),
-        feature("group.version", 1),
-        feature("share.version", features.share),
-        feature("streams.version", 1),
-        feature("transaction.version", 2),
+    let levels = [
+        ("metadata.version", 30),
+        ("eligible.leader.replicas.version", features.eligible_leader_replicas),
+        ("group.version", 1),
+        ("share.version", features.share),
+        ("streams.version", 1),
+        (TRANSACTION_VERSION, features.transaction),
     ];
+    // `BootstrapMetadata.fromVersions`: of a feature that is not in use nothing is written.
+    let used = levels.into_iter().filter(|(_, level)| *level > 0);
+    let feature = |(name, level): (&str, i16)| MetadataRecord::FeatureLevel { name: name.to_string(), level };
+    let mut records: Vec<MetadataRecord> = used.map(feature).collect();
     if features.eligible_leader_replicas > 0 {
         records.push(MetadataRecord::Config {
             resource: ConfigResource::Broker,

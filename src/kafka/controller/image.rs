@@ -10,12 +10,13 @@ use std::rc::Rc;
 use uuid::Uuid;
 
 use super::placement::UsableBroker;
-use crate::kafka::config::{BrokerConfig, TopicConfig, synonyms_of};
+use crate::kafka::config::{BrokerConfig, TRANSACTION_VERSION, TopicConfig, synonyms_of};
 use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::listener::{PORT, host};
 use crate::kafka::protocol::metadata_records::{
     ConfigResource, MetadataRecord, PartitionChange, PartitionRecord, RecoveryState, RegisterBroker,
 };
+use crate::kafka::transaction::TransactionVersion;
 use crate::kafka::types::{
     BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch, ProducerId, Topic, TopicId, TopicPartition,
 };
@@ -204,6 +205,11 @@ impl ClusterImage {
         self.features.get("eligible.leader.replicas.version").is_some_and(|level| *level > 0)
     }
 
+    /// R-TXN-5.
+    pub fn transaction_version(&self) -> TransactionVersion {
+        TransactionVersion::of_level(self.features.get(TRANSACTION_VERSION).copied().unwrap_or(0))
+    }
+
     pub fn has_share_groups(&self) -> bool {
         self.features.get("share.version").is_some_and(|level| *level > 0)
     }
@@ -287,9 +293,9 @@ impl ClusterImage {
             MetadataRecord::Config { resource, name, key, value } => {
                 self.replay_config(*resource, name, key, value.as_deref());
             }
-            MetadataRecord::FeatureLevel { name, level } => {
-                self.features.insert(name.clone(), *level);
-            }
+            // `FeaturesDelta`: one that is not in use is not there.
+            MetadataRecord::FeatureLevel { name, level: 0 } => drop(self.features.remove(name)),
+            MetadataRecord::FeatureLevel { name, level } => drop(self.features.insert(name.clone(), *level)),
             MetadataRecord::ProducerIds { next, .. } => self.next_producer_id = *next,
             MetadataRecord::NoOp => {}
             MetadataRecord::ClearElr { topic } => self.clear_elr(topic.as_ref()),

@@ -219,7 +219,7 @@ impl Controller {
         fx: &mut Effects<ControllerTimer>,
     ) {
         if let Request::ApiVersions(_) = &*request {
-            return fx.respond(id, api_versions::response(CONTROLLER_APIS));
+            return fx.respond(id, api_versions::response(CONTROLLER_APIS, &self.committed));
         }
         if self.with_raft(fx, |raft, fx| raft.on_request(now, id, &request, fx)) {
             return;

@@ -164,6 +164,7 @@ bodies!(WriteTxnMarkersRequest, WriteTxnMarkersResponse);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kafka::protocol::Request;
     use crate::kafka::protocol::strict::{carry_request, carry_response};
 
     #[test]
@@ -178,12 +179,12 @@ mod tests {
             transaction_version: 2,
         };
         let other = WritableMarker { committed: false, partitions: [].into(), ..marker.clone() };
-        let request = WriteTxnMarkersRequest { markers: vec![marker, other] }.into();
-        assert_eq!(carry_request(&request).as_ref(), Ok(&request));
+        let request: Request = WriteTxnMarkersRequest { markers: vec![marker, other] }.into();
+        assert_eq!(carry_request(&request, 2).as_ref(), Ok(&request));
         let errors = [(tp("a", 0), ErrorCode::None), (tp("b", 1), ErrorCode::NotLeaderOrFollower)];
         let errors = [(ProducerId(1000), errors.into()), (ProducerId(1001), [].into())];
         let response = WriteTxnMarkersResponse { errors: errors.into() }.into();
-        assert_eq!(carry_response(&response).as_ref(), Ok(&response));
+        assert_eq!(carry_response(&response, 2).as_ref(), Ok(&response));
     }
 
     /// What version 1 has is read by the crate in the same way.

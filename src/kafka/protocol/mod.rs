@@ -1,7 +1,8 @@
 //! Kafka's requests and responses, as the nodes exchange them.
 //!
 //! The types are `kafka-protocol`'s, generated from Kafka's own schemas; [`Request`] and [`Response`] gather the ones
-//! that are in use, each at the newest version that both Kafka 4.3 and the crate speak.
+//! that are in use, each at the newest version that both Kafka 4.3 and the crate speak, and a few at older ones too: those
+//! by which clients show that they keep to transaction version 1 (R-TXN-5).
 //!
 //! **Invariant:** a message that a node sends can be carried by the wire at its version without loss ([`strict`]).
 
@@ -16,6 +17,8 @@ pub mod share_records;
 pub mod strict;
 pub mod transaction_records;
 pub mod wire;
+
+use std::ops::RangeInclusive;
 
 use body::Body;
 
@@ -36,7 +39,7 @@ mod m {
 }
 
 macro_rules! apis {
-    ($($(#[$doc:meta])* $name:ident = $key:literal, version $version:literal: $request:ident -> $response:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $key:literal, version $version:literal $(down to $oldest:literal)?: $request:ident -> $response:ident;)*) => {
         /// What a request asks for; the names are Kafka's `ApiKeys`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(i16)]
@@ -49,9 +52,14 @@ macro_rules! apis {
                 match self { $(ApiKey::$name => stringify!($name),)* }
             }
 
-            /// The one version that is spoken here.
+            /// The newest version that is spoken here.
             pub fn version(self) -> i16 {
                 match self { $(ApiKey::$name => $version,)* }
+            }
+
+            /// All that are spoken here.
+            pub fn versions(self) -> RangeInclusive<i16> {
+                match self { $(ApiKey::$name => [$($oldest,)? $version][0]..=$version,)* }
             }
         }
 
@@ -66,15 +74,16 @@ macro_rules! apis {
                 match self { $(Request::$name(_) => ApiKey::$name,)* }
             }
 
-            /// The body's bytes at [`ApiKey::version`].
-            pub fn encode(&self, into: &mut bytes::BytesMut) -> Result<(), CodecError> {
-                match self { $(Request::$name(body) => body.put(into, $version),)* }.map_err(|e| CodecError::new(self.api(), e))
+            /// The body's bytes at one of [`ApiKey::versions`].
+            pub fn encode(&self, into: &mut bytes::BytesMut, version: i16) -> Result<(), CodecError> {
+                let put = match self { $(Request::$name(body) => body.put(into, version),)* };
+                put.map_err(|e| CodecError::new(self.api(), version, e))
             }
 
-            pub fn decode(api: ApiKey, bytes: &mut bytes::Bytes) -> Result<Request, CodecError> {
+            pub fn decode(api: ApiKey, version: i16, bytes: &mut bytes::Bytes) -> Result<Request, CodecError> {
                 match api {
-                    $(ApiKey::$name => m::$request::take(bytes, $version).map(Request::$name),)*
-                }.map_err(|e| CodecError::new(api, e))
+                    $(ApiKey::$name => m::$request::take(bytes, version).map(Request::$name),)*
+                }.map_err(|e| CodecError::new(api, version, e))
             }
         }
 
@@ -83,15 +92,16 @@ macro_rules! apis {
                 match self { $(Response::$name(_) => ApiKey::$name,)* }
             }
 
-            /// The body's bytes at [`ApiKey::version`].
-            pub fn encode(&self, into: &mut bytes::BytesMut) -> Result<(), CodecError> {
-                match self { $(Response::$name(body) => body.put(into, $version),)* }.map_err(|e| CodecError::new(self.api(), e))
+            /// The body's bytes at one of [`ApiKey::versions`].
+            pub fn encode(&self, into: &mut bytes::BytesMut, version: i16) -> Result<(), CodecError> {
+                let put = match self { $(Response::$name(body) => body.put(into, version),)* };
+                put.map_err(|e| CodecError::new(self.api(), version, e))
             }
 
-            pub fn decode(api: ApiKey, bytes: &mut bytes::Bytes) -> Result<Response, CodecError> {
+            pub fn decode(api: ApiKey, version: i16, bytes: &mut bytes::Bytes) -> Result<Response, CodecError> {
                 match api {
-                    $(ApiKey::$name => m::$response::take(bytes, $version).map(Response::$name),)*
-                }.map_err(|e| CodecError::new(api, e))
+                    $(ApiKey::$name => m::$response::take(bytes, version).map(Response::$name),)*
+                }.map_err(|e| CodecError::new(api, version, e))
             }
         }
 
@@ -107,7 +117,7 @@ macro_rules! apis {
 }
 
 apis! {
-    Produce = 0, version 13: ProduceRequest -> ProduceResponse;
+    Produce = 0, version 13 down to 11: ProduceRequest -> ProduceResponse;
     Fetch = 1, version 18: FetchRequest -> FetchResponse;
     ListOffsets = 2, version 10: ListOffsetsRequest -> ListOffsetsResponse;
     Metadata = 3, version 13: MetadataRequest -> MetadataResponse;
@@ -126,11 +136,11 @@ apis! {
     DeleteRecords = 21, version 2: DeleteRecordsRequest -> DeleteRecordsResponse;
     InitProducerId = 22, version 5: InitProducerIdRequest -> InitProducerIdResponse;
     OffsetForLeaderEpoch = 23, version 4: OffsetForLeaderEpochRequest -> OffsetForLeaderEpochResponse;
-    AddPartitionsToTxn = 24, version 5: AddPartitionsToTxnRequest -> AddPartitionsToTxnResponse;
+    AddPartitionsToTxn = 24, version 5 down to 3: AddPartitionsToTxnRequest -> AddPartitionsToTxnResponse;
     AddOffsetsToTxn = 25, version 4: AddOffsetsToTxnRequest -> AddOffsetsToTxnResponse;
-    EndTxn = 26, version 5: EndTxnRequest -> EndTxnResponse;
+    EndTxn = 26, version 5 down to 4: EndTxnRequest -> EndTxnResponse;
     WriteTxnMarkers = 27, version 2: WriteTxnMarkersRequest -> WriteTxnMarkersResponse;
-    TxnOffsetCommit = 28, version 5: TxnOffsetCommitRequest -> TxnOffsetCommitResponse;
+    TxnOffsetCommit = 28, version 5 down to 4: TxnOffsetCommitRequest -> TxnOffsetCommitResponse;
     DescribeConfigs = 32, version 4: DescribeConfigsRequest -> DescribeConfigsResponse;
     CreatePartitions = 37, version 3: CreatePartitionsRequest -> CreatePartitionsResponse;
     DeleteGroups = 42, version 2: DeleteGroupsRequest -> DeleteGroupsResponse;
@@ -170,14 +180,15 @@ apis! {
 
 /// A message that cannot be written or read at its version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{} version {}: {reason}", api.name(), api.version())]
+#[error("{} version {version}: {reason}", api.name())]
 pub struct CodecError {
     pub api: ApiKey,
+    pub version: i16,
     pub reason: String,
 }
 
 impl CodecError {
-    pub(crate) fn new(api: ApiKey, reason: impl ToString) -> CodecError {
-        CodecError { api, reason: reason.to_string() }
+    pub(crate) fn new(api: ApiKey, version: i16, reason: impl ToString) -> CodecError {
+        CodecError { api, version, reason: reason.to_string() }
     }
 }

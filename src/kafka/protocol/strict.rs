@@ -7,26 +7,26 @@ use bytes::{Buf, BytesMut};
 
 use super::{CodecError, Request, Response};
 
-/// `request` as it arrives on the other side.
-pub fn carry_request(request: &Request) -> Result<Request, CodecError> {
+/// `request` as it arrives on the other side, carried at a version.
+pub fn carry_request(request: &Request, version: i16) -> Result<Request, CodecError> {
     let mut buffer = BytesMut::new();
-    request.encode(&mut buffer)?;
+    request.encode(&mut buffer, version)?;
     let mut bytes = buffer.freeze();
-    let arrived = Request::decode(request.api(), &mut bytes)?;
+    let arrived = Request::decode(request.api(), version, &mut bytes)?;
     if bytes.has_remaining() || arrived != *request {
-        return Err(CodecError::new(request.api(), differs(request, &arrived)));
+        return Err(CodecError::new(request.api(), version, differs(request, &arrived)));
     }
     Ok(arrived)
 }
 
-/// `response` as it arrives on the other side.
-pub fn carry_response(response: &Response) -> Result<Response, CodecError> {
+/// `response` as it arrives on the other side, carried at a version.
+pub fn carry_response(response: &Response, version: i16) -> Result<Response, CodecError> {
     let mut buffer = BytesMut::new();
-    response.encode(&mut buffer)?;
+    response.encode(&mut buffer, version)?;
     let mut bytes = buffer.freeze();
-    let arrived = Response::decode(response.api(), &mut bytes)?;
+    let arrived = Response::decode(response.api(), version, &mut bytes)?;
     if bytes.has_remaining() || arrived != *response {
-        return Err(CodecError::new(response.api(), differs(response, &arrived)));
+        return Err(CodecError::new(response.api(), version, differs(response, &arrived)));
     }
     Ok(arrived)
 }

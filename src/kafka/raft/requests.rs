@@ -308,9 +308,10 @@ mod tests {
     fn asked(raft: &mut RaftClient, nominee: ControllerId, epoch: i32) -> (ErrorCode, bool) {
         let (last_epoch, end_offset) = (LeaderEpoch(0), Offset::ZERO);
         let ballot = Ballot { nominee, epoch: LeaderEpoch(epoch), last_epoch, end_offset, pre_vote: false };
-        let request = messages::vote_request(VOTERS[1], ballot).into();
+        let request: Request = messages::vote_request(VOTERS[1], ballot).into();
         let (from, channel) = (nominee.into(), Channel::Raft);
-        let id = RequestId { from, channel, connection: 1, correlation: 0 };
+        let version = request.api().version();
+        let id = RequestId { from, channel, connection: 1, correlation: 0, version };
         let mut fx = Effects::default();
         assert!(raft.on_request(Time::from_ms(1), id, &request, &mut fx));
         let answers = fx.into_vec().into_iter().find_map(|effect| match effect {

@@ -34,5 +34,5 @@ pub use disk::{LogDirectory, Lost};
 pub use lookup::Lookup;
 pub use manager::ReplicaManager;
 pub use partition::{Partition, Role};
-pub use produce::{Verified, is_internal};
+pub use produce::{NamedTopic, Verified, is_internal};
 pub use purgatory::PendingMarker;

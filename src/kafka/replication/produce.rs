@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use kafka_protocol::messages::produce_request::PartitionProduceData;
+use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::produce_response::{
     BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, PartitionProduceResponse, TopicProduceResponse,
 };
-use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
+use kafka_protocol::messages::{ProduceRequest, ProduceResponse, TopicName};
 
 use super::manager::{ReplicaManager, Step};
 use super::purgatory::{DelayedProduce, Operation, OperationId, PendingAcks};
@@ -18,7 +18,7 @@ use crate::kafka::effects::{Effect, RequestId};
 use crate::kafka::event::{Event, RequestMark};
 use crate::kafka::log::{AppendError, Appended, Origin, Verification, VerificationGuard};
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::types::{Offset, TopicId, TopicPartition};
+use crate::kafka::types::{Offset, Topic, TopicId, TopicPartition};
 
 const ACKS_ALL: i16 = -1;
 
@@ -27,10 +27,34 @@ pub fn is_internal(topic: &str) -> bool {
     matches!(topic, "__consumer_offsets" | "__transaction_state" | "__share_group_state")
 }
 
+/// From this version on a Produce names topics by their ids (KIP-516).
+const NAMES_TOPICS_BY_ID: i16 = 13;
+
+/// A topic as a Produce of some version names it.
+pub struct NamedTopic {
+    pub known: Option<(Topic, TopicId)>,
+    /// What is said if it is not.
+    unknown: ErrorCode,
+}
+
+impl NamedTopic {
+    pub fn of(topic: &TopicProduceData, version: i16, image: &ClusterImage) -> NamedTopic {
+        if version >= NAMES_TOPICS_BY_ID {
+            let id = TopicId(topic.topic_id);
+            let known = image.topic_name(id).map(|name| (name.clone(), id));
+            return NamedTopic { known, unknown: ErrorCode::UnknownTopicId };
+        }
+        let name = Topic::new(&topic.name);
+        let known = image.topic(&name).map(|topic| (name, topic.id));
+        NamedTopic { known, unknown: ErrorCode::UnknownTopicOrPartition }
+    }
+}
+
 /// What became of one partition's batch.
 struct Outcome {
     tp: TopicPartition,
-    topic_id: TopicId,
+    /// As the answer names the topic: by its id or its name.
+    asked_for: (TopicId, TopicName),
     result: Result<Appended, AppendFailure>,
 }
 
@@ -67,9 +91,8 @@ impl ReplicaManager {
     ) {
         let mut outcomes = Vec::new();
         for topic in &request.topic_data {
-            let topic_id = TopicId(topic.topic_id);
             for partition in &topic.partition_data {
-                outcomes.push(self.produce_one(id, topic_id, partition, request.acks, verified, step));
+                outcomes.push(self.produce_one(id, (topic, partition), request.acks, verified, step));
             }
         }
         if request.acks == 0 {
@@ -87,19 +110,19 @@ impl ReplicaManager {
     fn produce_one(
         &mut self,
         id: RequestId,
-        topic_id: TopicId,
-        data: &PartitionProduceData,
+        (topic, data): (&TopicProduceData, &PartitionProduceData),
         acks: i16,
         verified: &Verified,
         step: &mut Step<'_>,
     ) -> Outcome {
-        let name = step.image.topic_name(topic_id).cloned();
-        let tp = name.map(|name| TopicPartition::new(&name, data.index));
-        let Some(tp) = tp else {
+        let asked_for = (TopicId(topic.topic_id), topic.name.clone());
+        let NamedTopic { known, unknown } = NamedTopic::of(topic, id.version, step.image);
+        let Some((name, _)) = known else {
             let tp = TopicPartition::new(&"".into(), data.index);
-            let result = Err(AppendFailure::Code(ErrorCode::UnknownTopicId));
-            return Outcome { tp, topic_id, result };
+            let result = Err(AppendFailure::Code(unknown));
+            return Outcome { tp, asked_for, result };
         };
+        let tp = TopicPartition::new(&name, data.index);
         let records = data.records.clone().unwrap_or_default();
         let result = if !matches!(acks, ACKS_ALL | 0 | 1) {
             Err(AppendFailure::Code(ErrorCode::InvalidRequiredAcks))
@@ -116,7 +139,7 @@ impl ReplicaManager {
             let (broker, tp, request) = (self.me, tp.clone(), id.into());
             step.fx.event(Event::ProduceRefused { broker, tp, error, request });
         }
-        Outcome { tp, topic_id, result }
+        Outcome { tp, asked_for, result }
     }
 
     /// Appends one batch to a log that this broker leads (R-REPL-30: acks=all needs enough replicas in sync).
@@ -214,11 +237,11 @@ impl ReplicaManager {
                 answer.error_code = ErrorCode::RequestTimedOut.code();
                 pending.push(PendingAcks {
                     tp: outcome.tp.clone(),
-                    topic_id: outcome.topic_id,
+                    asked_for: outcome.asked_for.clone(),
                     required: appended.last_offset + 1,
                 });
             }
-            push_answer(&mut response, outcome.topic_id, answer);
+            push_answer(&mut response, &outcome.asked_for, answer);
         }
         if pending.is_empty() {
             return step.fx.respond(id, response);
@@ -254,11 +277,25 @@ impl ReplicaManager {
     }
 }
 
-fn push_answer(response: &mut ProduceResponse, topic_id: TopicId, answer: PartitionProduceResponse) {
-    match response.responses.iter_mut().find(|topic| topic.topic_id == topic_id.0) {
-        Some(topic) => topic.partition_responses.push(answer),
+/// The answers to a topic as it was asked for.
+fn answers_to<'a>(
+    response: &'a mut [TopicProduceResponse],
+    (id, name): &(TopicId, TopicName),
+) -> Option<&'a mut Vec<PartitionProduceResponse>> {
+    let topic = response.iter_mut().find(|topic| topic.topic_id == id.0 && topic.name == *name);
+    topic.map(|topic| &mut topic.partition_responses)
+}
+
+fn push_answer(
+    response: &mut ProduceResponse,
+    asked_for: &(TopicId, TopicName),
+    answer: PartitionProduceResponse,
+) {
+    match answers_to(&mut response.responses, asked_for) {
+        Some(answers) => answers.push(answer),
         None => {
-            let topic = TopicProduceResponse::default().with_topic_id(topic_id.0);
+            let (id, name) = asked_for;
+            let topic = TopicProduceResponse::default().with_topic_id(id.0).with_name(name.clone());
             response.responses.push(topic.with_partition_responses(vec![answer]));
         }
     }
@@ -304,8 +341,7 @@ fn record_errors(failure: &AppendError) -> Vec<BatchIndexAndErrorMessage> {
 /// Writes the outcome of a partition that waited into the answer.
 fn settle(response: &mut ProduceResponse, pending: &PendingAcks, error: ErrorCode, image: &ClusterImage) {
     let ProduceResponse { responses, node_endpoints, .. } = response;
-    let topic = responses.iter_mut().find(|topic| topic.topic_id == pending.topic_id.0);
-    let answers = topic.into_iter().flat_map(|topic| &mut topic.partition_responses);
+    let answers = answers_to(responses, &pending.asked_for).into_iter().flatten();
     for answer in answers.filter(|answer| answer.index == pending.tp.partition) {
         answer.error_code = error.code();
         name_leader(answer, &pending.tp, error, image, node_endpoints);

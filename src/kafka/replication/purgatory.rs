@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::rc::Rc;
 
-use kafka_protocol::messages::{DeleteRecordsResponse, FetchRequest, ProduceResponse};
+use kafka_protocol::messages::{DeleteRecordsResponse, FetchRequest, ProduceResponse, TopicName};
 
 use super::context::FetchContext;
 use super::fetch::Read;
@@ -27,7 +27,8 @@ pub struct OperationId(pub u64);
 #[derive(Clone, Debug)]
 pub struct PendingAcks {
     pub tp: TopicPartition,
-    pub topic_id: TopicId,
+    /// As the answer names the topic: by its id or its name.
+    pub asked_for: (TopicId, TopicName),
     /// The high watermark that completes it: the write's last offset + 1.
     pub required: Offset,
 }

@@ -25,7 +25,7 @@ use crate::kafka::effects::{Channel, Effect, Effects, RequestId};
 use crate::kafka::protocol::metadata_records::{
     ConfigResource, MetadataRecord, PartitionRecord, RegisterBroker,
 };
-use crate::kafka::protocol::{ErrorCode, Response};
+use crate::kafka::protocol::{ApiKey, ErrorCode, Response};
 use crate::kafka::random::Random;
 use crate::kafka::record::{BatchBuilder, NewRecord};
 use crate::kafka::time::Time;
@@ -52,7 +52,13 @@ fn topic_id() -> TopicId {
 }
 
 fn request() -> RequestId {
-    RequestId { from: NodeId::Client(1), channel: Channel::Main, connection: 1, correlation: 3 }
+    RequestId {
+        from: NodeId::Client(1),
+        channel: Channel::Main,
+        connection: 1,
+        correlation: 3,
+        version: ApiKey::Produce.version(),
+    }
 }
 
 /// Broker 1 leads t-0 with broker 2; both are in sync; min.insync.replicas is 2.

@@ -155,6 +155,11 @@ impl TransactionCoordinator {
         TransactionCoordinator { config, shards: BTreeMap::new(), markers: Markers::default() }
     }
 
+    /// The cluster's `transaction.version`, as far as this broker has read the metadata log.
+    pub fn set_version(&mut self, version: TransactionVersion) {
+        self.config.version = version;
+    }
+
     /// The partition of `__transaction_state` that keeps an id (R-TXN-1).
     pub fn partition_for(&self, id: &TransactionalId) -> i32 {
         partition_for(id.as_str(), self.config.state_log_num_partitions)

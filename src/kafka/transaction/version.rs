@@ -39,6 +39,17 @@ impl TransactionVersion {
         if version > 3 { TransactionVersion::V2 } else { TransactionVersion::V0 }
     }
 
+    /// What a Produce shows of its client: with requests of version 12 the partition's leader adds it to the transaction, with
+    /// earlier ones the client has added it (R-TXN-11).
+    pub fn of_produce(version: i16) -> TransactionVersion {
+        if version > 11 { TransactionVersion::V2 } else { TransactionVersion::V0 }
+    }
+
+    /// The same of a TxnOffsetCommit and the group's partition.
+    pub fn of_offset_commit(version: i16) -> TransactionVersion {
+        if version > 4 { TransactionVersion::V2 } else { TransactionVersion::V0 }
+    }
+
     /// Whether every end of a transaction raises the producer's epoch (R-TXN-17).
     pub fn raises_epochs(self) -> bool {
         self >= TransactionVersion::V2

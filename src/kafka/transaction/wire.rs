@@ -20,8 +20,8 @@ use super::{
     End, Init, Marker, MarkerEntry, ProducerIdAndEpoch, TransactionCoordinator, TransactionFacts,
     TransactionState, TransactionVersion,
 };
+use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::markers::{WritableMarker, WriteTxnMarkersRequest};
-use crate::kafka::protocol::{ApiKey, ErrorCode};
 use crate::kafka::time::Time;
 use crate::kafka::types::{ProducerEpoch, ProducerId, Topic, TopicPartition, TransactionalId};
 
@@ -59,7 +59,8 @@ fn code_of<T>(result: &Result<T, ErrorCode>) -> i16 {
     result.as_ref().err().map_or(0, |error| error.code())
 }
 
-pub fn end_of(request: &m::EndTxnRequest) -> End {
+/// What an EndTxn of this version asks.
+pub fn end_of(request: &m::EndTxnRequest, version: i16) -> End {
     End {
         id: TransactionalId::new(&request.transactional_id),
         producer: ProducerIdAndEpoch {
@@ -68,7 +69,7 @@ pub fn end_of(request: &m::EndTxnRequest) -> End {
         },
         committed: request.committed,
         from_client: true,
-        client_version: TransactionVersion::of_end_request(ApiKey::EndTxn.version()),
+        client_version: TransactionVersion::of_end_request(version),
     }
 }
 
@@ -97,6 +98,49 @@ pub fn add_request(
         .with_producer_epoch(producer.epoch.0)
         .with_verify_only(verify_only)
         .with_topics(topics.into_iter().map(topic).collect())
+}
+
+/// From this version on an AddPartitionsToTxn is sent by brokers, with parts for several transactions.
+const SENT_BY_BROKERS: i16 = 4;
+
+/// What a client before transaction version 2 asks (version 3).
+pub fn client_add_request(
+    id: &TransactionalId,
+    producer: ProducerIdAndEpoch,
+    partitions: &BTreeSet<TopicPartition>,
+) -> m::AddPartitionsToTxnRequest {
+    let part = add_request(id, producer, partitions, false);
+    m::AddPartitionsToTxnRequest::default()
+        .with_v3_and_below_transactional_id(part.transactional_id)
+        .with_v3_and_below_producer_id(part.producer_id)
+        .with_v3_and_below_producer_epoch(part.producer_epoch)
+        .with_v3_and_below_topics(part.topics)
+}
+
+/// The transactions that an AddPartitionsToTxn of this version is about (`normalizeRequest`).
+pub fn transactions_of(
+    request: &m::AddPartitionsToTxnRequest,
+    version: i16,
+) -> Vec<AddPartitionsToTxnTransaction> {
+    if version >= SENT_BY_BROKERS {
+        return request.transactions.clone();
+    }
+    let only = AddPartitionsToTxnTransaction::default()
+        .with_transactional_id(request.v3_and_below_transactional_id.clone())
+        .with_producer_id(request.v3_and_below_producer_id)
+        .with_producer_epoch(request.v3_and_below_producer_epoch)
+        .with_topics(request.v3_and_below_topics.clone());
+    vec![only]
+}
+
+/// The answer to an AddPartitionsToTxn of this version.
+pub fn add_response(results: Vec<AddPartitionsToTxnResult>, version: i16) -> m::AddPartitionsToTxnResponse {
+    let response = m::AddPartitionsToTxnResponse::default();
+    if version >= SENT_BY_BROKERS {
+        return response.with_results_by_transaction(results);
+    }
+    let topics = results.into_iter().flat_map(|result| result.topic_results);
+    response.with_results_by_topic_v3_and_below(topics.collect())
 }
 
 /// The partitions that one transaction's part of an AddPartitionsToTxn names.
@@ -142,18 +186,27 @@ pub fn add_result(
         .with_topic_results(topics.into_iter().map(topic).collect())
 }
 
+/// What the answer to a client says of its partitions (version 3).
+pub fn errors_of_client(
+    response: &m::AddPartitionsToTxnResponse,
+) -> impl Iterator<Item = (TopicPartition, ErrorCode)> {
+    response.results_by_topic_v3_and_below.iter().flat_map(of_topic)
+}
+
+fn of_topic(
+    topic: &AddPartitionsToTxnTopicResult,
+) -> impl Iterator<Item = (TopicPartition, ErrorCode)> + use<'_> {
+    let name = Topic::new(&topic.name);
+    topic.results_by_partition.iter().map(move |result| {
+        let tp = TopicPartition::new(&name, result.partition_index);
+        (tp, ErrorCode::from_code(result.partition_error_code))
+    })
+}
+
 /// By transactional id, what an answer says of its partitions.
 pub fn errors_of(
     response: &m::AddPartitionsToTxnResponse,
 ) -> BTreeMap<TransactionalId, BTreeMap<TopicPartition, ErrorCode>> {
-    let of_topic = |topic: &AddPartitionsToTxnTopicResult| {
-        let name = Topic::new(&topic.name);
-        let of = |result: &AddPartitionsToTxnPartitionResult| {
-            let tp = TopicPartition::new(&name, result.partition_index);
-            (tp, ErrorCode::from_code(result.partition_error_code))
-        };
-        topic.results_by_partition.iter().map(of).collect::<Vec<_>>()
-    };
     let of = |result: &AddPartitionsToTxnResult| {
         let errors = result.topic_results.iter().flat_map(of_topic).collect();
         (TransactionalId::new(&result.transactional_id), errors)

@@ -364,8 +364,12 @@ fn what_kafka_refuses_is_refused_with_kafkas_error() {
         "line 18, column 1: INVALID_CONFIG: Invalid value 2 for configuration eligible.leader.replicas.version: Value must be no more than 1",
     );
     check_added(
-        "[features]\n\"transaction.version\" = 1\n",
-        "line 18, column 1: INVALID_CONFIG: Invalid value 1 for configuration transaction.version: not modelled yet",
+        "[features]\n\"transaction.version\" = 3\n",
+        "line 18, column 1: INVALID_CONFIG: Invalid value 3 for configuration transaction.version: Value must be no more than 2",
+    );
+    check_added(
+        "[features]\n\"streams.version\" = 0\n",
+        "line 18, column 1: INVALID_CONFIG: Invalid value 0 for configuration streams.version: not modelled yet (did you mean share.version?)",
     );
 }
 

@@ -7,7 +7,7 @@ use super::history::body_of;
 use super::touched::Acknowledged;
 use crate::kafka::protocol::Request;
 use crate::kafka::record::split_batches;
-use crate::kafka::types::{ClientName, TopicId, TopicPartition};
+use crate::kafka::types::{ClientName, Topic, TopicId, TopicPartition};
 use crate::sim::{Packet, World};
 use crate::swarm::check::{Check, Verdict};
 
@@ -29,7 +29,8 @@ impl Watch {
             let Some((_, client)) = senders.iter().find(|(node, _)| *node == flight.from) else { continue };
             for topic in &request.topic_data {
                 let id = TopicId(topic.topic_id);
-                let current = self.metadata.image.topic_name(id);
+                let by_name = || self.metadata.image.topic(&Topic::new(&topic.name)).map(|topic| &topic.name);
+                let current = self.metadata.image.topic_name(id).or_else(by_name);
                 let Some(name) = current.or_else(|| self.former.get(&id)) else { continue };
                 for data in &topic.partition_data {
                     let tp = TopicPartition::new(name, data.index);

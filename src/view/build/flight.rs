@@ -32,8 +32,11 @@ pub fn of_request(request: &Request, topics: TopicNames<'_>) -> Cargo {
     match request {
         Request::Produce(produce) => {
             let parts = produce.topic_data.iter().flat_map(|topic| {
-                let id = TopicId(topic.topic_id);
-                topic.partition_data.iter().map(move |part| (id, part.index, part.records.as_ref()))
+                let by = match TopicId(topic.topic_id) {
+                    TopicId::NONE => Named::Name(&topic.name),
+                    id => Named::Id(id),
+                };
+                topic.partition_data.iter().map(move |part| (by, part.index, part.records.as_ref()))
             });
             carrying(Cargo::plain(FlightKind::Records, ApiKey::Produce), parts, topics)
         }
@@ -45,15 +48,15 @@ pub fn of_response(response: &Response, topics: TopicNames<'_>) -> Cargo {
     match response {
         Response::Fetch(fetch) => {
             let parts = fetch.responses.iter().flat_map(|topic| {
-                let id = TopicId(topic.topic_id);
-                topic.partitions.iter().map(move |part| (id, part.partition_index, part.records.as_ref()))
+                let by = Named::Id(TopicId(topic.topic_id));
+                topic.partitions.iter().map(move |part| (by, part.partition_index, part.records.as_ref()))
             });
             carrying(Cargo::plain(FlightKind::Background, ApiKey::Fetch), parts, topics)
         }
         Response::ShareFetch(fetch) => {
             let parts = fetch.responses.iter().flat_map(|topic| {
-                let id = TopicId(topic.topic_id);
-                topic.partitions.iter().map(move |part| (id, part.partition_index, Some(&part.records)))
+                let by = Named::Id(TopicId(topic.topic_id));
+                topic.partitions.iter().map(move |part| (by, part.partition_index, Some(&part.records)))
             });
             carrying(Cargo::plain(FlightKind::Background, ApiKey::ShareFetch), parts, topics)
         }
@@ -126,25 +129,38 @@ fn kind(api: ApiKey) -> FlightKind {
     }
 }
 
+/// How a message names a topic.
+#[derive(Clone, Copy)]
+enum Named<'a> {
+    Id(TopicId),
+    /// As producers before transaction version 2 do.
+    Name(&'a str),
+}
+
 /// Adds what the parts carry to `cargo`, which is what the message would be without records.
 fn carrying<'a>(
     mut cargo: Cargo,
-    parts: impl Iterator<Item = (TopicId, i32, Option<&'a Bytes>)>,
+    parts: impl Iterator<Item = (Named<'a>, i32, Option<&'a Bytes>)>,
     topics: TopicNames<'_>,
 ) -> Cargo {
-    for (topic, partition, bytes) in parts {
+    for (by, partition, bytes) in parts {
         let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) else { continue };
-        if topic == METADATA_TOPIC_ID && !says_anything(bytes) {
+        let is_metadata = matches!(by, Named::Id(METADATA_TOPIC_ID));
+        if is_metadata && !says_anything(bytes) {
             return cargo;
         }
-        if topic == METADATA_TOPIC_ID {
+        if is_metadata {
             return Cargo { kind: FlightKind::Control, label: "metadata records", ..cargo };
         }
         for batch in split_batches(bytes.clone()).flatten() {
             cargo.records += i64::from(batch.record_count());
             cargo.kind = FlightKind::Records;
             if cargo.colour.is_none() {
-                cargo.tp = topics(topic).map(|name| TopicPartition::new(&name, partition));
+                let name = match by {
+                    Named::Id(id) => topics(id),
+                    Named::Name(name) => Some(Topic::new(name)),
+                };
+                cargo.tp = name.map(|name| TopicPartition::new(&name, partition));
                 cargo.colour = first_colour(&batch);
             }
         }

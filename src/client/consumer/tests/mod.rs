@@ -151,8 +151,8 @@ impl Rig {
             match effect {
                 Effect::Connect(peer) => connections.push(peer),
                 Effect::Disconnect(peer) => self.pending.retain(|pending| pending.peer != peer),
-                Effect::Send { to, correlation, request } => {
-                    strict::carry_request(&request).unwrap();
+                Effect::Send { to, correlation, version, request } => {
+                    strict::carry_request(&request, version).unwrap();
                     self.pending.push(Pending { at: self.now, peer: to, correlation, request });
                 }
                 Effect::SetTimer { timer, at } => {

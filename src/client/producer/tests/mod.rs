@@ -148,7 +148,9 @@ impl Bench {
                     self.inbox.push_back(Input::Disconnected(peer));
                 }
                 Effect::Connect(peer) => self.inbox.push_back(Input::Connected(peer)),
-                Effect::Send { to, correlation, request } => self.serve(to, correlation, &request),
+                Effect::Send { to, correlation, version, request } => {
+                    self.serve(to, (correlation, version), &request);
+                }
                 Effect::SetTimer { timer, at } => {
                     self.timers.insert(timer, at);
                 }
@@ -163,8 +165,8 @@ impl Bench {
         }
     }
 
-    fn serve(&mut self, peer: Peer, correlation: i32, request: &Request) {
-        let request = strict::carry_request(request).expect("the wire can carry it");
+    fn serve(&mut self, peer: Peer, (correlation, version): (i32, i16), request: &Request) {
+        let request = strict::carry_request(request, version).expect("the wire can carry it");
         let response: Response = match request {
             Request::ApiVersions(_) => ApiVersionsResponse::default().into(),
             Request::Metadata(_) => {

@@ -1,17 +1,21 @@
 //! The state of a transactional producer (Kafka's `TransactionManager`, R-TXN-30, R-TXN-31).
 //!
 //! - this file: the states, the application's calls, and the requests that wait for their turn
-//! - `request`: what coordinators are asked; `answers`: what their answers mean; `error`: what is thrown
+//! - `speaks`: the protocol of a transaction; `request`: what coordinators are asked; `answers`: what their answers mean; `error`: what is thrown
 //!
 //! The application's calls (`initialize`, `begin`, `commit`...) give a [`ResultId`], whose outcome is there later. The
 //! sender takes one request after the other by [`TransactionManager::next_request`], and none but the end may overtake
 //! records: EndTxn waits until all batches have their outcome.
+//!
+//! How the cluster's `transaction.version` stands it learns when initTransactions() returns and at each transaction's end
+//! ([`TransactionManager::learn`]); a transaction ends by the protocol that it began with ([`Speaks`], R-TXN-5).
 //!
 //! **Invariant:** a fatal error is never left, and after an abortable one nothing but an abort goes on.
 
 mod answers;
 mod error;
 mod request;
+mod speaks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -22,12 +26,14 @@ use request::Ask;
 use super::call::CallName;
 use super::sequences::Sequences;
 use crate::client::group_metadata::GroupMetadata;
+use crate::kafka::api_versions::FinalizedFeatures;
 use crate::kafka::protocol::{ErrorCode, Request};
 use crate::kafka::transaction::ProducerIdAndEpoch;
 use crate::kafka::types::{BrokerId, TopicPartition, TransactionalId};
 
 pub use error::ProducerError;
 pub use request::{CommittedOffset, CoordinatorOf, Offsets, TransactionalRequest};
+pub use speaks::Speaks;
 
 /// How far a transactional producer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -108,7 +114,17 @@ pub struct TransactionManager {
     pending_transition: Option<PendingTransition>,
     coordinator: Option<BrokerId>,
     group_coordinator: Option<BrokerId>,
+    speaks: Speaks,
+    /// The cluster's features are known as of here.
+    features_epoch: i64,
+    /// By InitProducerId; before transaction version 2 nothing else can make up for records in doubt.
+    coordinator_raises_epochs: bool,
+    must_raise_epoch: bool,
     partitions: BTreeSet<TopicPartition>,
+    /// Partitions that the coordinator has not been asked to add.
+    new_partitions: BTreeSet<TopicPartition>,
+    /// Those that it has been asked to.
+    pending_partitions: BTreeSet<TopicPartition>,
     /// Offsets that a group's coordinator has not confirmed.
     pending_offsets: Offsets,
     /// Coordinators may know of the transaction.
@@ -129,7 +145,13 @@ impl TransactionManager {
             pending_transition: None,
             coordinator: None,
             group_coordinator: None,
+            speaks: Speaks::default(),
+            features_epoch: -1,
+            coordinator_raises_epochs: false,
+            must_raise_epoch: false,
             partitions: BTreeSet::new(),
+            new_partitions: BTreeSet::new(),
+            pending_partitions: BTreeSet::new(),
             pending_offsets: Offsets::new(),
             is_started: false,
         }
@@ -147,7 +169,11 @@ impl TransactionManager {
         self.last_error.as_ref()
     }
 
-    /// The partitions that the transaction has written to.
+    pub fn speaks(&self) -> Speaks {
+        self.speaks
+    }
+
+    /// The partitions of the transaction, as far as records may be sent to them.
     pub fn partitions(&self) -> &BTreeSet<TopicPartition> {
         &self.partitions
     }
@@ -187,7 +213,8 @@ impl TransactionManager {
         self.transition(CallName::InitTransactions, |manager| {
             manager.enter(CallName::InitTransactions, State::Initializing)?;
             let result = manager.new_result();
-            manager.enqueue(Ask::InitProducerId, ProducerIdAndEpoch::NONE, Some(result));
+            let ask = Ask::InitProducerId { raises_epoch: false };
+            manager.enqueue(ask, ProducerIdAndEpoch::NONE, Some(result));
             Ok(result)
         })
     }
@@ -200,38 +227,62 @@ impl TransactionManager {
     }
 
     /// commitTransaction()
-    pub fn commit(&mut self, sequences: &Sequences) -> Result<ResultId, ProducerError> {
+    pub fn commit(
+        &mut self,
+        sequences: &Sequences,
+        features: &FinalizedFeatures,
+    ) -> Result<ResultId, ProducerError> {
         self.transition(CallName::CommitTransaction, |manager| {
             manager.fail_with_error()?;
             manager.enter(CallName::CommitTransaction, State::Committing)?;
-            Ok(manager.enqueue_end(true, sequences))
+            Ok(manager.enqueue_end(true, sequences, features))
         })
     }
 
     /// abortTransaction(), which is the way out of an abortable error.
-    pub fn abort(&mut self, sequences: &Sequences) -> Result<ResultId, ProducerError> {
+    pub fn abort(
+        &mut self,
+        sequences: &Sequences,
+        features: &FinalizedFeatures,
+    ) -> Result<ResultId, ProducerError> {
         self.transition(CallName::AbortTransaction, |manager| {
             if manager.state != State::AbortableError {
                 manager.fail_with_error()?;
             }
             manager.enter(CallName::AbortTransaction, State::Aborting)?;
-            Ok(manager.enqueue_end(false, sequences))
+            manager.new_partitions.clear();
+            Ok(manager.enqueue_end(false, sequences, features))
         })
     }
 
     /// `close()` ends what nobody else ends. Says whether that is possible.
-    pub fn abort_for_close(&mut self, sequences: &Sequences) -> bool {
-        self.abort(sequences).is_ok()
+    pub fn abort_for_close(&mut self, sequences: &Sequences, features: &FinalizedFeatures) -> bool {
+        self.abort(sequences, features).is_ok()
     }
 
-    fn enqueue_end(&mut self, committed: bool, sequences: &Sequences) -> ResultId {
+    /// The end, and another epoch after it if one is needed: the call waits for the last of them
+    /// (`beginCompletingTransaction`).
+    fn enqueue_end(
+        &mut self,
+        committed: bool,
+        sequences: &Sequences,
+        features: &FinalizedFeatures,
+    ) -> ResultId {
+        self.enqueue_new_partitions(sequences.producer());
+        let end = Ask::End { committed, speaks: self.speaks };
+        self.learn(features, false);
         let result = self.new_result();
-        self.enqueue(Ask::End { committed }, sequences.producer(), Some(result));
+        if self.must_raise_epoch {
+            self.enqueue(end, sequences.producer(), None);
+            self.enqueue(Ask::InitProducerId { raises_epoch: true }, sequences.producer(), Some(result));
+        } else {
+            self.enqueue(end, sequences.producer(), Some(result));
+        }
         result
     }
 
     /// sendOffsetsToTransaction(): R-TXN-32. With transaction version 2 the group's coordinator sees to it that its
-    /// partition is in the transaction.
+    /// partition is in the transaction; before, the producer does (R-TXN-11).
     pub fn send_offsets(
         &mut self,
         offsets: &Offsets,
@@ -245,11 +296,30 @@ impl TransactionManager {
             return Err(ProducerError::IllegalState { call: CALL, state: self.state });
         }
         let result = self.new_result();
+        match self.speaks {
+            Speaks::Version1 => {
+                let ask = Ask::AddOffsets { offsets: Rc::new(offsets.clone()), group: group.clone() };
+                self.enqueue(ask, sequences.producer(), Some(result));
+            }
+            Speaks::Version2 => {
+                self.enqueue_offsets(offsets, group, sequences.producer(), Some(result));
+                self.is_started = true;
+            }
+        }
+        Ok(result)
+    }
+
+    fn enqueue_offsets(
+        &mut self,
+        offsets: &Offsets,
+        group: &GroupMetadata,
+        producer: ProducerIdAndEpoch,
+        result: Option<ResultId>,
+    ) {
         self.pending_offsets.extend(offsets.iter().map(|(tp, offset)| (tp.clone(), *offset)));
         let (offsets, group) = (Rc::new(self.pending_offsets.clone()), group.clone());
-        self.enqueue(Ask::CommitOffsets { offsets, group }, sequences.producer(), Some(result));
-        self.is_started = true;
-        Ok(result)
+        let ask = Ask::CommitOffsets { offsets, group, speaks: self.speaks };
+        self.enqueue(ask, producer, result);
     }
 
     /// A record was appended to a batch of the partition (`maybeAddPartition`).
@@ -259,9 +329,23 @@ impl TransactionManager {
         if self.state != State::InTransaction {
             return Err(ProducerError::IllegalState { call: CallName::Send, state: self.state });
         }
-        self.partitions.insert(tp.clone());
-        self.is_started = true;
+        match self.speaks {
+            Speaks::Version2 => {
+                self.partitions.insert(tp.clone());
+                self.is_started = true;
+            }
+            Speaks::Version1 if self.partitions.contains(tp) || self.pending_partitions.contains(tp) => {}
+            Speaks::Version1 => drop(self.new_partitions.insert(tp.clone())),
+        }
         Ok(())
+    }
+
+    /// Asks the coordinator for what is new, in one request.
+    fn enqueue_new_partitions(&mut self, producer: ProducerIdAndEpoch) {
+        if !self.new_partitions.is_empty() {
+            self.pending_partitions.append(&mut self.new_partitions);
+            self.enqueue(Ask::AddPartitions(self.pending_partitions.clone()), producer, None);
+        }
     }
 
     /// Runs a call that changes the state, unless it goes on already.
@@ -378,10 +462,16 @@ impl TransactionManager {
             | ErrorCode::ProducerFenced
             | ErrorCode::UnsupportedVersion
             | ErrorCode::InvalidProducerIdMapping => self.fail_for_good(ProducerError::Kafka(error)),
-            error if error.is_retriable() || error == ErrorCode::InvalidTxnState => {
-                self.fail_transaction(ProducerError::RetriesExhausted(error));
+            error => {
+                if self.raises_epoch_itself() && !self.is_completing() {
+                    self.must_raise_epoch = true;
+                }
+                let passes = error.is_retriable() || error == ErrorCode::InvalidTxnState;
+                self.fail_transaction(match passes {
+                    true => ProducerError::RetriesExhausted(error),
+                    false => ProducerError::Kafka(error),
+                });
             }
-            error => self.fail_transaction(ProducerError::Kafka(error)),
         }
     }
 
@@ -396,14 +486,21 @@ impl TransactionManager {
 
     /// Whether some records were written nobody will know (R-PROD-18).
     pub fn on_unresolved(&mut self) {
-        self.fail_transaction(ProducerError::Unacknowledged);
+        match self.prepare_abort() {
+            true => self.fail_transaction(ProducerError::Unacknowledged),
+            false => self.fail_for_good(ProducerError::Unacknowledged),
+        }
     }
 
     /// The transaction is over.
     fn reset(&mut self) {
-        self.proceed(State::Ready, None);
+        let next = if self.must_raise_epoch { State::Initializing } else { State::Ready };
+        self.proceed(next, None);
+        self.must_raise_epoch = false;
         self.is_started = false;
         self.partitions.clear();
+        self.new_partitions.clear();
+        self.pending_partitions.clear();
     }
 
     // Requests.
@@ -442,7 +539,8 @@ impl TransactionManager {
 
     /// The request whose turn it is. Those that an error makes senseless fail on the way, and an end that nobody has to be
     /// told of is done at once. `has_batches`: some have no outcome yet.
-    pub fn next_request(&mut self, has_batches: bool) -> Option<TransactionalRequest> {
+    pub fn next_request(&mut self, has_batches: bool, sequences: &Sequences) -> Option<TransactionalRequest> {
+        self.enqueue_new_partitions(sequences.producer());
         loop {
             let first = self.queue.first()?;
             if first.is_end() && has_batches {

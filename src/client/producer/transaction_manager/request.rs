@@ -4,7 +4,7 @@
 //!
 //! **Invariant:** a request keeps the producer id and epoch that it was made with, however often it is sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use kafka_protocol::messages as m;
@@ -13,10 +13,11 @@ use kafka_protocol::messages::txn_offset_commit_request::{
 };
 use kafka_protocol::protocol::StrBytes;
 
-use super::ResultId;
+use super::{ResultId, Speaks};
 use crate::client::group_metadata::GroupMetadata;
-use crate::kafka::protocol::Request;
+use crate::kafka::protocol::{ApiKey, Request};
 use crate::kafka::transaction::ProducerIdAndEpoch;
+use crate::kafka::transaction::wire::client_add_request;
 use crate::kafka::types::{GroupId, LeaderEpoch, Offset, Topic, TopicPartition, TransactionalId};
 
 /// An offset that a transaction commits.
@@ -40,10 +41,32 @@ pub enum CoordinatorOf {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     FindCoordinator(CoordinatorOf),
-    InitProducerId,
-    CommitOffsets { offsets: Rc<Offsets>, group: GroupMetadata },
-    End { committed: bool },
+    /// `raises_epoch`: of a producer that has one, after its transaction.
+    InitProducerId {
+        raises_epoch: bool,
+    },
+    /// Before transaction version 2.
+    AddPartitions(BTreeSet<TopicPartition>),
+    /// The same for the group's partition; the offsets follow.
+    AddOffsets {
+        offsets: Rc<Offsets>,
+        group: GroupMetadata,
+    },
+    CommitOffsets {
+        offsets: Rc<Offsets>,
+        group: GroupMetadata,
+        speaks: Speaks,
+    },
+    End {
+        committed: bool,
+        speaks: Speaks,
+    },
 }
+
+/// `AddPartitionsToTxnRequest.LAST_CLIENT_VERSION`: later ones are the brokers'.
+const LAST_CLIENT_VERSION: i16 = 3;
+/// Of EndTxn and of TxnOffsetCommit: later ones say that the client speaks version 2.
+const LAST_VERSION_1: i16 = 4;
 
 /// One request, until it has an answer that counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,21 +80,24 @@ pub struct TransactionalRequest {
     pub(super) backoff_ms: i64,
 }
 
-/// What goes first: first who is asked, then who asks; the end comes after everything that belongs to the transaction.
+/// What goes first: first who is asked, then who asks; the end comes after everything that belongs to the transaction, but
+/// for an epoch that is raised with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Priority {
     FindCoordinator,
     InitProducerId,
     Add,
     End,
+    RaiseEpoch,
 }
 
 impl TransactionalRequest {
     pub(super) fn priority(&self) -> Priority {
         match &self.ask {
             Ask::FindCoordinator(_) => Priority::FindCoordinator,
-            Ask::InitProducerId => Priority::InitProducerId,
-            Ask::CommitOffsets { .. } => Priority::Add,
+            Ask::InitProducerId { raises_epoch: false } => Priority::InitProducerId,
+            Ask::InitProducerId { raises_epoch: true } => Priority::RaiseEpoch,
+            Ask::AddPartitions(_) | Ask::AddOffsets { .. } | Ask::CommitOffsets { .. } => Priority::Add,
             Ask::End { .. } => Priority::End,
         }
     }
@@ -89,6 +115,16 @@ impl TransactionalRequest {
         }
     }
 
+    /// The latest version at which this may be sent.
+    pub fn latest_version(&self, api: ApiKey) -> i16 {
+        match &self.ask {
+            Ask::AddPartitions(_) => LAST_CLIENT_VERSION,
+            Ask::CommitOffsets { speaks: Speaks::Version1, .. }
+            | Ask::End { speaks: Speaks::Version1, .. } => LAST_VERSION_1,
+            _ => api.version(),
+        }
+    }
+
     /// How long the sender sleeps before it sends this, in milliseconds.
     pub fn backoff_ms(&self) -> i64 {
         if self.is_retry { self.backoff_ms } else { 0 }
@@ -99,13 +135,20 @@ impl TransactionalRequest {
         let transactional_id = m::TransactionalId(id.to_wire());
         match &self.ask {
             Ask::FindCoordinator(of) => find_coordinator(id, of).into(),
-            Ask::InitProducerId => m::InitProducerIdRequest::default()
+            Ask::InitProducerId { .. } => m::InitProducerIdRequest::default()
                 .with_transactional_id(Some(transactional_id))
                 .with_transaction_timeout_ms(timeout_ms)
                 .with_producer_id(producer.0.into())
                 .with_producer_epoch(epoch.0)
                 .into(),
-            Ask::CommitOffsets { offsets, group } => m::TxnOffsetCommitRequest::default()
+            Ask::AddPartitions(partitions) => client_add_request(id, self.producer, partitions).into(),
+            Ask::AddOffsets { group, .. } => m::AddOffsetsToTxnRequest::default()
+                .with_transactional_id(transactional_id)
+                .with_producer_id(producer.0.into())
+                .with_producer_epoch(epoch.0)
+                .with_group_id(group.group.to_wire().into())
+                .into(),
+            Ask::CommitOffsets { offsets, group, .. } => m::TxnOffsetCommitRequest::default()
                 .with_transactional_id(transactional_id)
                 .with_producer_id(producer.0.into())
                 .with_producer_epoch(epoch.0)
@@ -115,7 +158,7 @@ impl TransactionalRequest {
                 .with_group_instance_id(group.instance.as_deref().map(|id| StrBytes::from_string(id.into())))
                 .with_topics(topics_of(offsets))
                 .into(),
-            Ask::End { committed } => m::EndTxnRequest::default()
+            Ask::End { committed, .. } => m::EndTxnRequest::default()
                 .with_transactional_id(transactional_id)
                 .with_producer_id(producer.0.into())
                 .with_producer_epoch(epoch.0)

@@ -103,8 +103,8 @@ impl Rig {
             match effect {
                 Effect::Connect(peer) => connections.push(peer),
                 Effect::Disconnect(peer) => self.pending.retain(|pending| pending.peer != peer),
-                Effect::Send { to, correlation, request } => {
-                    strict::carry_request(&request).unwrap();
+                Effect::Send { to, correlation, version, request } => {
+                    strict::carry_request(&request, version).unwrap();
                     self.pending.push(Pending { peer: to, correlation, request });
                 }
                 Effect::SetTimer { timer, at } => {
@@ -170,7 +170,7 @@ impl Rig {
     fn answer(&mut self, pending: &Pending, response: impl Into<Response>) {
         self.pending.retain(|other| (other.peer, other.correlation) != (pending.peer, pending.correlation));
         let response: Rc<Response> = Rc::new(response.into());
-        strict::carry_response(&response).unwrap();
+        strict::carry_response(&response, response.api().version()).unwrap();
         self.input(Input::Response { from: pending.peer, correlation: pending.correlation, response });
     }
 

@@ -1,6 +1,7 @@
 //! A broker that coordinates transactions, leads their partitions and writes their ends.
 
 mod offsets;
+mod version_1;
 
 use kafka_protocol::messages as m;
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};

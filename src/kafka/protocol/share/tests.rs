@@ -17,13 +17,13 @@ fn endpoint() -> NodeEndpoint {
 #[track_caller]
 fn request(request: impl Into<Request>) {
     let request = request.into();
-    assert_eq!(carry_request(&request), Ok(request));
+    assert_eq!(carry_request(&request, request.api().version()), Ok(request));
 }
 
 #[track_caller]
 fn response(response: impl Into<Response>) {
     let response = response.into();
-    assert_eq!(carry_response(&response), Ok(response));
+    assert_eq!(carry_response(&response, response.api().version()), Ok(response));
 }
 
 #[test]

@@ -81,6 +81,7 @@ impl Lab {
             channel: Channel::Main,
             connection: 1,
             correlation: self.requests,
+            version: ApiKey::WriteShareGroupState.version(),
         };
         let mut fx = ShareEffects::default();
         let exists = self.exists;

@@ -146,7 +146,8 @@ impl Lab {
 
     fn asker(&self) -> Asker {
         let from = NodeId::Client(1);
-        Asker { id: RequestId { from, channel: Channel::Main, connection: 0, correlation: 0 }, index: 0 }
+        let id = RequestId { from, channel: Channel::Main, connection: 0, correlation: 0, version: 0 };
+        Asker { id, index: 0 }
     }
 
     fn answer(&mut self) -> Option<Answer> {

@@ -1,6 +1,7 @@
 //! The transactional producer, request by request.
 
 mod rig;
+mod version_1;
 
 use self::rig::{Rig, Says, offsets, send};
 use super::{ProducerError, State};

@@ -17,12 +17,17 @@ use kafka_protocol::messages::txn_offset_commit_response::{
 use crate::client::group_metadata::GroupMetadata;
 use crate::client::producer::transaction_manager::{CommittedOffset, Offsets, State};
 use crate::client::producer::{Call, Message, Producer, ProducerError, ProducerTimer};
+use crate::kafka::api_versions;
+use crate::kafka::config::TRANSACTION_VERSION;
+use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Effect, Effects, Input, Peer};
 use crate::kafka::event::{Event, ProducerEvent};
+use crate::kafka::protocol::metadata_records::MetadataRecord;
 use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response, strict};
 use crate::kafka::random::Random;
 use crate::kafka::record::split_batches;
 use crate::kafka::time::Time;
+use crate::kafka::transaction::wire;
 use crate::kafka::types::{
     BrokerId, Generation, LeaderEpoch, MemberId, NodeId, Offset, Topic, TopicPartition,
 };
@@ -51,6 +56,8 @@ pub struct Rig {
     /// What was asked, and when.
     asked: Vec<(Time, String)>,
     pub coordinator: i32,
+    /// What brokers tell of the cluster.
+    image: ClusterImage,
     /// What the coordinator has given out.
     given: (i64, i16),
     pub events: Vec<Event>,
@@ -63,6 +70,11 @@ impl Rig {
     }
 
     pub fn with(config: &[(&str, &str)]) -> Rig {
+        Rig::of_version(2, config)
+    }
+
+    /// With a cluster of this `transaction.version`.
+    pub fn of_version(version: i16, config: &[(&str, &str)]) -> Rig {
         let given = [("transactional.id", "t1"), ("linger.ms", "0")];
         let config = given.iter().chain(config);
         let config = config.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
@@ -77,6 +89,7 @@ impl Rig {
             says: Vec::new(),
             asked: Vec::new(),
             coordinator: 2,
+            image: image_of(version, 1),
             given: (1000, -1),
             events: Vec::new(),
             exited: false,
@@ -85,9 +98,18 @@ impl Rig {
         rig
     }
 
+    /// The cluster's `transaction.version` is another one from now on.
+    pub fn upgrade(&mut self, version: i16) {
+        self.image = image_of(version, self.image.next_offset.0 + 1);
+    }
+
     /// One that has initialised.
     pub fn ready() -> Rig {
-        let mut rig = Rig::new();
+        Rig::ready_at(2)
+    }
+
+    pub fn ready_at(version: i16) -> Rig {
+        let mut rig = Rig::of_version(version, &[]);
         rig.check(Call::InitTransactions, "done");
         rig.asked.clear();
         rig
@@ -95,7 +117,11 @@ impl Rig {
 
     /// One with a record in an open transaction.
     pub fn in_transaction() -> Rig {
-        let mut rig = Rig::ready();
+        Rig::in_transaction_at(2)
+    }
+
+    pub fn in_transaction_at(version: i16) -> Rig {
+        let mut rig = Rig::ready_at(version);
         rig.check(Call::BeginTransaction, "done");
         rig.check(send(0), "done");
         rig.run_for(10);
@@ -209,7 +235,9 @@ impl Rig {
         for effect in fx.into_vec() {
             match effect {
                 Effect::Connect(peer) => self.inbox.push_back(Input::Connected(peer)),
-                Effect::Send { to, correlation, request } => self.serve(to, correlation, &request),
+                Effect::Send { to, correlation, version, request } => {
+                    self.serve(to, (correlation, version), &request);
+                }
                 Effect::SetTimer { timer, at } => drop(self.timers.insert(timer, at)),
                 Effect::CancelTimer(timer) => drop(self.timers.remove(&timer)),
                 Effect::Event(event) => self.events.push(event),
@@ -220,9 +248,9 @@ impl Rig {
         }
     }
 
-    fn serve(&mut self, from: Peer, correlation: i32, request: &Request) {
-        let request = strict::carry_request(request).expect("the wire can carry it");
-        if let Some(told) = told(&request) {
+    fn serve(&mut self, from: Peer, (correlation, version): (i32, i16), request: &Request) {
+        let request = strict::carry_request(request, version).expect("the wire can carry it");
+        if let Some(told) = told(&request, version) {
             self.asked.push((self.now, told));
         }
         let place = self.says.iter().position(|(api, _)| *api == request.api());
@@ -232,14 +260,15 @@ impl Rig {
             Some(Says::Error(error)) => error,
             None => ErrorCode::None,
         };
-        let response = Rc::new(self.answer(from.node, request, error));
+        let response = self.answer(from.node, (request, version), error);
+        let response = Rc::new(strict::carry_response(&response, version).expect("the wire can carry it"));
         self.answers.push_back((self.now.plus_ms(1), Input::Response { from, correlation, response }));
     }
 
-    fn answer(&mut self, node: NodeId, request: Request, error: ErrorCode) -> Response {
+    fn answer(&mut self, node: NodeId, (request, version): (Request, i16), error: ErrorCode) -> Response {
         let code = error.code();
         match request {
-            Request::ApiVersions(_) => m::ApiVersionsResponse::default().into(),
+            Request::ApiVersions(_) => api_versions::response(ApiKey::ALL, &self.image).into(),
             Request::Metadata(_) => metadata().into(),
             Request::FindCoordinator(request) => {
                 let coordinator = Coordinator::default()
@@ -257,6 +286,14 @@ impl Rig {
                     .with_producer_epoch(epoch)
                     .into()
             }
+            Request::EndTxn(_) if version < 5 => m::EndTxnResponse::default().with_error_code(code).into(),
+            Request::AddPartitionsToTxn(request) => {
+                let [only] = &wire::transactions_of(&request, version)[..] else { panic!("{request:?}") };
+                let errors = wire::partitions_of(only).into_iter().map(|tp| (tp, error)).collect();
+                let result = wire::add_result(&only.transactional_id, &errors);
+                wire::add_response(vec![result], version).into()
+            }
+            Request::AddOffsetsToTxn(_) => m::AddOffsetsToTxnResponse::default().with_error_code(code).into(),
             Request::EndTxn(_) => {
                 let (id, epoch) = self.give(error);
                 m::EndTxnResponse::default()
@@ -286,6 +323,7 @@ impl Rig {
                     let partitions = topic.partition_data.iter().map(|each| partition(each.index)).collect();
                     TopicProduceResponse::default()
                         .with_topic_id(topic.topic_id)
+                        .with_name(topic.name.clone())
                         .with_partition_responses(partitions)
                 });
                 m::ProduceResponse::default().with_responses(topics.collect()).into()
@@ -305,7 +343,7 @@ impl Rig {
 }
 
 /// A request as a test reads it.
-fn told(request: &Request) -> Option<String> {
+fn told(request: &Request, version: i16) -> Option<String> {
     Some(match request {
         Request::ApiVersions(_) | Request::Metadata(_) => return None,
         Request::FindCoordinator(request) => {
@@ -317,10 +355,25 @@ fn told(request: &Request) -> Option<String> {
         }
         Request::EndTxn(request) => {
             let end = if request.committed { "commit" } else { "abort" };
-            format!("{end} {}/{}", request.producer_id.0, request.producer_epoch)
+            let speaks = if version < 5 { " v4" } else { "" };
+            format!("{end} {}/{}{speaks}", request.producer_id.0, request.producer_epoch)
         }
+        Request::AddPartitionsToTxn(request) => {
+            assert_eq!(version, 3, "later versions are the brokers'");
+            let added = wire::transactions_of(request, version);
+            let partitions: Vec<String> =
+                wire::partitions_of(&added[0]).iter().map(ToString::to_string).collect();
+            format!("add {} {}/{}", partitions.join(" "), added[0].producer_id.0, added[0].producer_epoch)
+        }
+        Request::AddOffsetsToTxn(request) => format!(
+            "add group {} {}/{}",
+            request.group_id.as_str(),
+            request.producer_id.0,
+            request.producer_epoch
+        ),
         Request::TxnOffsetCommit(request) => format!(
-            "offsets {} {} generation {} {}/{}",
+            "offsets{} {} {} generation {} {}/{}",
+            if version < 5 { " v4" } else { "" },
             request.group_id.as_str(),
             request.member_id.as_str(),
             request.generation_id,
@@ -334,10 +387,22 @@ fn told(request: &Request) -> Option<String> {
             let batch = batches.flatten().next().expect("a batch");
             assert!(batch.is_transactional());
             let (id, epoch) = (batch.producer_id(), batch.producer_epoch());
-            format!("produce {id}/{epoch} sequence {}", batch.base_sequence())
+            let topic = &request.topic_data[0];
+            let by_name = (topic.name.as_str(), topic.topic_id) == ("orders", uuid::Uuid::nil());
+            assert_eq!(by_name, version < 13, "version {version}: {topic:?}");
+            let speaks = if version < 12 { " v11" } else { "" };
+            format!("produce {id}/{epoch} sequence {}{speaks}", batch.base_sequence())
         }
         other => panic!("unexpected {:?}", other.api()),
     })
+}
+
+/// A cluster that has been so since an offset of its metadata log.
+fn image_of(version: i16, next_offset: i64) -> ClusterImage {
+    let mut image = ClusterImage::default();
+    image.replay(&MetadataRecord::FeatureLevel { name: TRANSACTION_VERSION.to_string(), level: version });
+    image.next_offset = Offset(next_offset);
+    image
 }
 
 fn metadata() -> m::MetadataResponse {

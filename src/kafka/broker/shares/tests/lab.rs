@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::kafka::broker::admin::OFFSETS_TOPIC;
 use crate::kafka::broker::timer::BrokerTimer;
 use crate::kafka::broker::{Broker, BrokerSetup, Disk, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC};
-use crate::kafka::config::BrokerConfig;
+use crate::kafka::config::{BrokerConfig, TRANSACTION_VERSION};
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Channel, Effect, Effects, Incoming, Input, Peer, RequestId};
 use crate::kafka::log::FirstBatch;
@@ -70,6 +70,7 @@ fn image(
     };
     let mut records = vec![registered(1), registered(2)];
     records.push(MetadataRecord::FeatureLevel { name: "share.version".to_string(), level: share_version });
+    records.push(MetadataRecord::FeatureLevel { name: TRANSACTION_VERSION.to_string(), level: 2 });
     records.push(topic("t", TOPIC));
     let leader_of = |number| if number == 0 { leader } else { ME };
     records.extend((0..partitions).map(|number| partition(TOPIC, number, leader_of(number))));
@@ -228,13 +229,14 @@ impl Lab {
                 Effect::Connect(peer) => {
                     self.push(self.now, Input::Disconnected(peer));
                 }
-                Effect::Send { to, correlation, request } if to.node == ME.into() => {
-                    let id = RequestId { from: ME.into(), channel: to.channel, connection: 1, correlation };
-                    let request = Rc::new(carry_request(&request).expect("it has a form"));
+                Effect::Send { to, correlation, version, request } if to.node == ME.into() => {
+                    let (from, channel) = (ME.into(), to.channel);
+                    let id = RequestId { from, channel, connection: 1, correlation, version };
+                    let request = Rc::new(carry_request(&request, version).expect("it has a form"));
                     self.push(self.now, Input::Request { id, client: "broker-1".into(), request });
                 }
                 Effect::Respond { to, response } => {
-                    let response = carry_response(&response).expect("it has a form");
+                    let response = carry_response(&response, to.version).expect("it has a form");
                     if to.from == ME.into() {
                         let (from, correlation) = (Peer::new(ME, to.channel), to.correlation);
                         self.push(
@@ -291,12 +293,29 @@ impl Lab {
         self.send_at(self.now, connection, request).0
     }
 
+    /// A client that speaks this version of the request; the answer.
+    pub fn ask_at(&mut self, version: i16, request: impl Into<Request>) -> Response {
+        let (number, _) = self.send_version(self.now, FIRST, version, request.into());
+        self.wait(number)
+    }
+
     fn send_at(&mut self, at: Time, connection: Incoming, request: impl Into<Request>) -> (i32, (Time, u64)) {
+        let request = request.into();
+        self.send_version(at, connection, request.api().version(), request)
+    }
+
+    fn send_version(
+        &mut self,
+        at: Time,
+        connection: Incoming,
+        version: i16,
+        request: Request,
+    ) -> (i32, (Time, u64)) {
         self.requests += 1;
         let correlation = self.requests;
         let Incoming { from, channel, connection } = connection;
-        let id = RequestId { from, channel, connection, correlation };
-        let request = Rc::new(carry_request(&request.into()).expect("it has a form"));
+        let id = RequestId { from, channel, connection, correlation, version };
+        let request = Rc::new(carry_request(&request, version).expect("it has a form"));
         let place = self.push(at, Input::Request { id, client: "client".into(), request });
         (correlation, place)
     }
