@@ -4,6 +4,7 @@ use yew::prelude::*;
 
 use crate::ui::panel::events::tone;
 use crate::ui::shared::Shared;
+use crate::ui::widget::button::CommandButton;
 use crate::view::model::{SendingView, TransactionView};
 use crate::view::sentences;
 
@@ -54,6 +55,10 @@ fn transaction(view: &TransactionView) -> Html {
                 <b title="transactional.id">{ view.id.as_ref() }</b>
                 <span class={classes!("pill", tone(view.tone))}>{ view.state }</span>
                 <span class="dim">{ calling.unwrap_or_default() }</span>
+                <span class="grow"></span>
+                { for view.offers.iter().map(|(command, label)| html! {
+                    <CommandButton key={*label} command={command.to_string()} label={*label} class="small" />
+                }) }
             </p>
             <p key="coordinator" class="dim">
                 { match &view.coordinated {

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use super::broker::{BrokerSource, Cluster};
 use super::reuse::keep;
-use crate::client::producer::Producer;
 use crate::client::producer::transaction_manager::State;
+use crate::client::producer::{Producer, Wish};
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::log::Log;
 use crate::kafka::time::Time;
@@ -14,7 +14,9 @@ use crate::kafka::transaction::{TransactionFacts, TransactionMetadata, Transacti
 use crate::kafka::types::{
     BrokerId, Offset, ProducerEpoch, ProducerId, Topic, TopicPartition, TransactionalId,
 };
+use crate::lab::command::print;
 use crate::lab::words::duration;
+use crate::sim::Command;
 use crate::view::model::{CoordinatedView, End, Model, OpenView, Tone, TransactionView};
 
 pub const TRANSACTION_TOPIC: &str = "__transaction_state";
@@ -159,8 +161,24 @@ pub fn transaction_view(producer: &Producer, transactions: &Transactions) -> Opt
         error: manager.last_error().map(|error| Rc::from(error.to_string())),
         calling: producer.is_calling().map(|call| Rc::from(call.to_string())),
         partitions: manager.partitions().iter().cloned().collect(),
+        offers: offers(producer, manager.state()).into(),
         coordinated: transactions.get(manager.id()).cloned(),
     })
+}
+
+fn offers(producer: &Producer, state: State) -> Vec<(Rc<str>, &'static str)> {
+    let Some(spec) = producer.spec().filter(|spec| spec.transactions.is_none()) else { return Vec::new() };
+    let wishes: &[(Wish, &'static str)] = match state {
+        State::Ready => &[(Wish::Begin, "begin")],
+        State::InTransaction => &[(Wish::Commit, "commit"), (Wish::Abort, "abort")],
+        State::AbortableError => &[(Wish::Abort, "abort")],
+        _ => &[],
+    };
+    let offer = |(wish, label): &(Wish, &'static str)| {
+        let command = Command::Transaction { client: spec.name.clone(), wish: *wish };
+        (Rc::from(print(&command)), *label)
+    };
+    wishes.iter().map(offer).collect()
 }
 
 #[cfg(test)]
@@ -229,6 +247,8 @@ mod tests {
         let shown = model(&session, None, None);
         let transaction = shown.producers[0].sending.transaction.clone().expect("it has a transactional.id");
         assert_eq!((&*transaction.id, transaction.state), ("bank-1", "IN_TRANSACTION"));
+        let offers: Vec<&str> = transaction.offers.iter().map(|(command, _)| &**command).collect();
+        assert_eq!(offers, ["commit transaction of bank", "abort transaction of bank"]);
         let coordinated = transaction.coordinated.as_ref().expect("its coordinator has it");
         assert_eq!((coordinated.state, coordinated.partitions.len()), ("Ongoing", 1));
         let prices = led(&shown, "prices-0");

@@ -22,6 +22,8 @@ pub struct TransactionView {
     pub calling: Option<Rc<str>>,
     /// Partitions that it has written to in this transaction.
     pub partitions: Rc<[TopicPartition]>,
+    /// What a person can have its application do now, as commands with their words; none where a pace or a program does it.
+    pub offers: Rc<[(Rc<str>, &'static str)]>,
     /// How its coordinator has it; `None` while nobody coordinates it, or before it is known.
     pub coordinated: Option<Rc<CoordinatedView>>,
 }
