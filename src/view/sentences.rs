@@ -190,11 +190,15 @@ pub fn transaction(view: &TransactionView) -> String {
     format!("transactional id {} {}, {coordinated}", view.id, view.state)
 }
 
+/// So many partitions are named where there is little room.
+const FEW: usize = 3;
+
 /// "Ongoing, producer id 4, epoch 2, open for 3 s of 60 s, in orders-0 and orders-1"
 pub fn coordinated(view: &CoordinatedView) -> String {
-    let partitions = match view.partitions.is_empty() {
-        true => String::new(),
-        false => format!(", in {}", list(&view.partitions)),
+    let partitions = match view.partitions.len() {
+        0 => String::new(),
+        1..=FEW => format!(", in {}", list(&view.partitions)),
+        many => format!(", in {}", count(many as i64, "partition")),
     };
     format!("{}, {}, {}{partitions}", view.standing(), view.producer, transaction_time(view))
 }

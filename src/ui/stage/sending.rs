@@ -28,8 +28,8 @@ pub fn Sending(props: &SendingProps) -> Html {
                 }
             </p>
             <p key="accumulator" class="counts accumulator" title="the accumulator, requests without an answer, buffer.memory">
-                <span>{ sentences::accumulated(view) }</span>
                 <span>{ format!("{} in flight", view.requests_in_flight) }</span>
+                <span>{ sentences::accumulated(view) }</span>
                 <span>{ format!("buffer {}% free", view.buffer_free_percent) }</span>
             </p>
             if let Some(sticky) = &view.sticky {

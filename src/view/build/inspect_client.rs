@@ -234,3 +234,57 @@ fn differences(profile: Profile, side: Side, given: &BTreeMap<String, String>) -
     };
     (!facts.is_empty()).then(|| section(title, facts))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::kafka::time::Time;
+    use crate::lab::session::{Options, Session};
+    use crate::view::build::model;
+    use crate::view::model::{Focus, Inspected};
+
+    const SCENARIO: &str = include_str!("../../../static/scenarios/default.toml");
+
+    fn inspected(session: &Session, name: &str) -> Inspected {
+        let focus = Focus::Client(name.into());
+        (*model(session, Some(&focus), None).inspected.expect("there is such a client")).clone()
+    }
+
+    fn titles(inspected: &Inspected) -> Vec<&'static str> {
+        inspected.sections.iter().map(|section| section.title).collect()
+    }
+
+    /// All facts, as "name: value".
+    fn told(inspected: &Inspected) -> Vec<String> {
+        let sections = inspected.sections.iter().flat_map(|section| section.facts.iter());
+        inspected.facts.iter().chain(sections).map(|fact| format!("{}: {}", fact.name, fact.value)).collect()
+    }
+
+    #[test]
+    fn a_client_tells_what_its_card_has_no_room_for() {
+        let mut session = Session::open(SCENARIO, Options::default()).expect("it is right");
+        session.run_until(Time::from_ms(15_000), u64::MAX);
+        let producer = inspected(&session, "checkout-api");
+        assert_eq!(&*producer.title, "producer checkout-api");
+        let facts = told(&producer);
+        for fact in ["profile: java", "partition: murmur2 of the key", "acks: all"] {
+            assert!(facts.iter().any(|each| each == fact), "{fact}: {facts:#?}");
+        }
+        for begin in ["next sequence: orders-0 ", "buffer.memory: ", "idempotence: producer id "] {
+            assert!(facts.iter().any(|each| each.starts_with(begin)), "{begin}: {facts:#?}");
+        }
+        assert!(!titles(&producer).iter().any(|title| title.starts_with("Otherwise")));
+
+        let text = "add consumer c to audit topics orders profile librdkafka";
+        session.command(text).expect("it is right");
+        session.run_until(session.now().plus_ms(8_000), u64::MAX);
+        let consumer = inspected(&session, "c");
+        assert_eq!(titles(&consumer), ["Otherwise than Kafka's Java consumer"]);
+        let facts = told(&consumer);
+        assert!(facts.iter().any(|each| each == "profile: librdkafka"), "{facts:#?}");
+        assert!(
+            facts.iter().any(|each| each == "isolation.level: read_committed; java: read_uncommitted"),
+            "{facts:#?}"
+        );
+        assert!(facts.iter().any(|each| each.starts_with("member id: ") && !each.ends_with("none yet")));
+    }
+}

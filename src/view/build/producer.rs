@@ -133,3 +133,49 @@ fn waiting(source: &ClientSource<'_, Producer>, now: Time) -> Option<String> {
         seconds(now.ms_since(retried.created_at))
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::kafka::time::Time;
+    use crate::lab::session::{Options, Session};
+    use crate::view::build::model;
+    use crate::view::sentences;
+
+    const SCENARIO: &str = r#"
+        format = 1
+        [[broker]]
+        id = 1
+        [[topic]]
+        name = "orders"
+        partitions = 1
+        replication-factor = 1
+        [[producer]]
+        name = "slow"
+        topic = "orders"
+        rate = "10/s"
+        keys = "none"
+        config = { "linger.ms" = "60000" }
+    "#;
+
+    /// R-PROD-3: a batch waits until it is full, has lingered, or something ends the linger of all.
+    #[test]
+    fn a_producer_says_what_waits_and_what_makes_it_ready_r_prod_3() {
+        let mut session = Session::open(SCENARIO, Options::default()).expect("it is right");
+        session.run_until(Time::from_ms(6_000), u64::MAX);
+        let shown = model(&session, None, None);
+        let sending = &shown.producers[0].sending;
+        assert!(sending.waiting_records > 10 && sending.waiting_batches == 1, "{sending:?}");
+        assert_eq!(sending.first.as_deref(), Some("orders-0 lingers until linger.ms is over"));
+        assert!(sending.sticky.as_deref().is_some_and(|sticky| sticky.starts_with("orders-0 · ")));
+        assert!(sentences::accumulated(sending).contains(" records in 1 batch, "));
+        session.command("cut broker 1 from slow").expect("they are there");
+        session.command("flush slow").expect("it runs");
+        session.run_until(session.now().plus_ms(100), u64::MAX);
+        let shown = model(&session, None, Some(&shown));
+        assert_eq!(
+            shown.producers[0].waiting.as_deref(),
+            Some("flush() waits for the outcome of what was sent.")
+        );
+        assert_eq!(shown.producers[0].sending.requests_in_flight, 1, "{:?}", shown.producers[0]);
+    }
+}

@@ -185,10 +185,11 @@ fn offers(producer: &Producer, state: State) -> Vec<(Rc<str>, &'static str)> {
 mod tests {
     use std::rc::Rc;
 
+    use super::TRANSACTION_TOPIC;
     use crate::kafka::time::Time;
     use crate::lab::session::{Options, Session};
     use crate::view::build::model;
-    use crate::view::model::{CellKind, ConsumerView, End, FlagKind, Model, ReplicaView, Role};
+    use crate::view::model::{BrokerView, CellKind, ConsumerView, End, FlagKind, Model, ReplicaView, Role};
     use crate::view::sentences;
 
     const SCENARIO: &str = r#"
@@ -261,6 +262,18 @@ mod tests {
         assert_eq!(kinds(prices), [CellKind::Open]);
         assert!(sentences::replica(prices).contains("; transaction of bank-1 from 0 to "), "{prices:?}");
         assert_eq!(led(&shown, "orders-0").last_stable, None, "nobody writes in transactions there");
+        let replicas = |broker: &BrokerView| broker.replicas.len();
+        assert!(shown.brokers.iter().all(|broker| replicas(broker) == 2), "coordinators' topics are folded");
+        let broker = shown.brokers.iter().find(|broker| broker.id == coordinated.broker).expect("it lives");
+        let topic = broker
+            .internal
+            .iter()
+            .find(|topic| &*topic.name == TRANSACTION_TOPIC)
+            .expect("it has part of it");
+        assert_eq!((topic.partitions, topic.transactions.to_vec()), (50, vec![coordinated.clone()]));
+        assert!(
+            sentences::internal_topic(topic).starts_with("__transaction_state: coordinates bank-1; leads ")
+        );
 
         go_on(&mut session, "abort transaction of bank", 2_000);
         let shown = model(&session, None, Some(&shown));
