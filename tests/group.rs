@@ -23,3 +23,5 @@ mod rebalance;
 mod scripts;
 #[path = "group/share.rs"]
 mod share;
+#[path = "group/unwritten.rs"]
+mod unwritten;

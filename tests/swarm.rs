@@ -31,7 +31,7 @@ fn a_seed_is_one_run() {
 /// D-6, in strict mode for seed 0.
 #[test]
 fn short_storms_break_no_invariant_and_come_to_rest() {
-    let order = pool::Order { from: 0, seeds: 8, virtual_minutes: 1, threads: 2 };
+    let order = pool::Order { from: 0, seeds: 8, virtual_minutes: 1, threads: 2, last_events: 40 };
     let sum = pool::run(order, |_, _| {});
     assert_eq!((sum.seeds, sum.faults.len()), (8, 0), "{:#?}", sum.faults);
 }
@@ -91,7 +91,7 @@ fn the_faults_that_can_be_planted_are_listed_with_who_finds_them_without_the_fea
 #[test]
 fn planted_faults_are_found_by_the_checks_that_name_them() {
     for (name, plant) in PLANTS {
-        let order = pool::Order { from: 0, seeds: 60, virtual_minutes: 5, threads: 2 };
+        let order = pool::Order { from: 0, seeds: 60, virtual_minutes: 5, threads: 2, last_events: 40 };
         let found = pool::hunt(pool::Hunt { plant, order }, |_, _| {});
         let check = found.unwrap_or_else(|| panic!("{name} was not found")).check;
         assert!(finders(plant).contains(&check), "{name} by {check}");

@@ -55,16 +55,20 @@ pub enum Plant {
     RevocationNotAwaited,
     /// A coordinator that takes over does not read what members are to have (R-CG8-26).
     TargetsNotLoaded,
+    /// A member of the newer protocol that is not heard of stays a member (R-CG8-14).
+    MemberNeverExpires,
     /// A record that somebody holds is handed out again (R-SHARE-1).
     ShareDoubleAcquire,
     /// A lock runs for ever (R-SHARE-7).
     ShareLockNeverEnds,
     /// A delivery does not count (R-SHARE-8).
     ShareCountFrozen,
+    /// A share coordinator that takes over reads nothing of what was done since a state began (R-SHARE-14).
+    ShareUpdatesNotLoaded,
 }
 
 /// Every fault with its name.
-pub const PLANTS: [(&str, Plant); 28] = [
+pub const PLANTS: [(&str, Plant); 30] = [
     ("skip-truncation", Plant::SkipTruncation),
     ("hw-before-isr", Plant::HwBeforeIsr),
     ("ack-before-isr", Plant::AckBeforeIsr),
@@ -90,9 +94,11 @@ pub const PLANTS: [(&str, Plant); 28] = [
     ("unreleased-assigned", Plant::UnreleasedAssigned),
     ("revocation-not-awaited", Plant::RevocationNotAwaited),
     ("targets-not-loaded", Plant::TargetsNotLoaded),
+    ("member-never-expires", Plant::MemberNeverExpires),
     ("share-double-acquire", Plant::ShareDoubleAcquire),
     ("share-lock-never-ends", Plant::ShareLockNeverEnds),
     ("share-count-frozen", Plant::ShareCountFrozen),
+    ("share-updates-not-loaded", Plant::ShareUpdatesNotLoaded),
 ];
 
 /// Whether this build can plant a fault.

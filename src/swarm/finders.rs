@@ -32,9 +32,11 @@ pub fn finders(plant: Plant) -> &'static [Check] {
         Plant::RevokeNotAwaited => &[Check::Handover],
         Plant::UnreleasedAssigned | Plant::RevocationNotAwaited => &[Check::OneOwner],
         Plant::TargetsNotLoaded => &[Check::CoordinatorState, Check::StableGroup],
+        Plant::MemberNeverExpires => &[Check::SessionEnds],
         Plant::ShareDoubleAcquire => &[Check::OneHolder],
         Plant::ShareLockNeverEnds => &[Check::LockEnds],
         Plant::ShareCountFrozen => &[Check::DeliveryCount],
+        Plant::ShareUpdatesNotLoaded => &[Check::DoneForGood],
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Order {
     pub seeds: u64,
     pub virtual_minutes: i64,
     pub threads: usize,
+    /// How many of its last events a failure tells.
+    pub last_events: usize,
 }
 
 /// A fault to plant, in a build that can, and the seeds to look for it in.
@@ -65,7 +67,7 @@ impl Sum {
 pub fn run(order: Order, tell: impl Fn(u64, &Result<Calm, Fault>) + Sync) -> Sum {
     let sum = Mutex::new(Sum::default());
     on_threads(order, |seed| {
-        let outcome = run_caught(seed, order.virtual_minutes);
+        let outcome = run_caught(seed, order);
         tell(seed, &outcome);
         let mut sum = sum.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         sum.seeds += 1;
@@ -84,7 +86,7 @@ pub fn run(order: Order, tell: impl Fn(u64, &Result<Calm, Fault>) + Sync) -> Sum
 pub fn hunt(hunt: Hunt, tell: impl Fn(u64, &Catch) + Sync) -> Option<Fault> {
     let found = Mutex::new(None);
     on_threads(hunt.order, |seed| {
-        let catch = catch(hunt.plant, seed, hunt.order.virtual_minutes);
+        let catch = catch(hunt.plant, seed, hunt.order);
         tell(seed, &catch);
         let Catch::Found(fault) = catch else { return true };
         let mut found = found.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -94,11 +96,11 @@ pub fn hunt(hunt: Hunt, tell: impl Fn(u64, &Catch) + Sync) -> Option<Fault> {
     found.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn catch(planted: Plant, seed: u64, virtual_minutes: i64) -> Catch {
+fn catch(planted: Plant, seed: u64, order: Order) -> Catch {
     plant::choose(Some(planted));
-    let outcome = run_caught(seed, virtual_minutes);
+    let outcome = run_caught(seed, order);
     plant::choose(None);
-    judge(planted, outcome, || run_caught(seed, virtual_minutes).is_ok())
+    judge(planted, outcome, || run_caught(seed, order).is_ok())
 }
 
 fn judge(planted: Plant, outcome: Result<Calm, Fault>, is_calm_without: impl FnOnce() -> bool) -> Catch {
@@ -131,8 +133,9 @@ fn on_threads(order: Order, run: impl Fn(u64) -> bool + Sync) {
 }
 
 /// Runs one seed; a panic becomes its fault.
-fn run_caught(seed: u64, virtual_minutes: i64) -> Result<Calm, Fault> {
-    let outcome = panic::catch_unwind(AssertUnwindSafe(|| run::run(seed, virtual_minutes)));
+fn run_caught(seed: u64, order: Order) -> Result<Calm, Fault> {
+    let run = || run::run_telling(seed, order.virtual_minutes, order.last_events);
+    let outcome = panic::catch_unwind(AssertUnwindSafe(run));
     outcome.unwrap_or_else(|payload| {
         let message = payload.downcast_ref::<String>().map(String::as_str);
         let message = message.or(payload.downcast_ref::<&str>().copied()).unwrap_or("a panic");

@@ -12,6 +12,7 @@ use crate::client::consumer::config::INSTANCE_ID;
 use crate::kafka::broker::BrokerState;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::event::GroupState;
+use crate::kafka::group::partition_for;
 use crate::kafka::log::Log;
 use crate::kafka::record::Record;
 use crate::kafka::types::{BrokerId, GroupId, Topic, TopicPartition};
@@ -147,6 +148,16 @@ fn groups<'a>(world: &World, plan: &'a Plan) -> BTreeMap<&'a GroupId, Vec<&'a Co
         groups.entry(&spec.group).or_default().push(spec);
     }
     groups
+}
+
+/// Who coordinates these groups. A coordinator that is started anew waits for each member that its log has (R-CG8-14).
+pub fn coordinators(world: &World, groups: &BTreeSet<&GroupId>) -> BTreeSet<BrokerId> {
+    let Some(controller) = world.active_controller() else { return BTreeSet::new() };
+    let offsets = Topic::new("__consumer_offsets");
+    let Some(topic) = controller.image().topic(&offsets) else { return BTreeSet::new() };
+    let partition = |group: &GroupId| partition_for(group.as_str(), topic.partitions.len() as i32);
+    let leaders = groups.iter().filter_map(|group| topic.partitions.get(partition(group) as usize));
+    leaders.map(|partition| partition.leader).filter(|leader| leader.is_some()).collect()
 }
 
 /// One member of each of these groups that lives.

@@ -40,8 +40,8 @@ const HELP_EACH_MS: i64 = 20_000;
 const CLOSE_MS: i64 = 5_000;
 /// The followers' next fetches.
 const LAST_FETCHES_MS: i64 = 1_500;
-/// Events that a failure prints.
-const LAST_EVENTS: usize = 40;
+/// Events that a failure tells.
+pub const LAST_EVENTS: usize = 40;
 
 /// What came of a seed that failed nowhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,6 +88,11 @@ pub fn place() -> Place {
 
 /// Runs one seed.
 pub fn run(seed: u64, virtual_minutes: i64) -> Result<Calm, Fault> {
+    run_telling(seed, virtual_minutes, LAST_EVENTS)
+}
+
+/// Runs one seed; a failure tells the last `events`.
+pub fn run_telling(seed: u64, virtual_minutes: i64, events: usize) -> Result<Calm, Fault> {
     PLACE.set(Place { seed, ..Place::default() });
     let plan = Plan::draw(seed);
     let world = World::new(plan.world.clone()).expect("a plan holds valid configs");
@@ -101,7 +106,7 @@ pub fn run(seed: u64, virtual_minutes: i64) -> Result<Calm, Fault> {
             counts: storm.watch.counts(),
             virtual_ms: storm.world.now().ms(),
         }),
-        Err(broken) => Err(storm.fault(broken)),
+        Err(broken) => Err(storm.fault(broken, events)),
     }
 }
 
@@ -218,7 +223,7 @@ impl Storm {
     /// Does what only a person can: creates what was deleted, gives partitions that nobody may lead to anybody, cancels what
     /// never ends, takes away disks that no leader can bring up to date, lets groups be assigned whose last assignment is from
     /// a clock that was ahead, and share groups begin the states of an earlier life; restarts a member of a group that nobody
-    /// rebalances.
+    /// rebalances, and a coordinator with a member that has left and stays one.
     fn help(&mut self) -> Verdict {
         for creation in rest::missing_topics(&self.world, &self.plan) {
             self.give(creation)?;
@@ -236,6 +241,9 @@ impl Storm {
         }
         for command in shares::comings_and_goings(&self.world, &self.plan.shares) {
             self.give(command)?;
+        }
+        for broker in rest::coordinators(&self.world, &self.watch.forsaken()) {
+            self.give(Command::Kill(Target::Broker(broker)))?;
         }
         for spec in rest::to_come_anew(&self.world, &self.plan, self.watch.stranded()) {
             self.give(Command::Close(spec.name.clone()))?;
@@ -264,9 +272,9 @@ impl Storm {
         self.run_ms(LAST_FETCHES_MS)
     }
 
-    fn fault(&self, Broken { check, what }: Broken) -> Fault {
+    fn fault(&self, Broken { check, what }: Broken, events: usize) -> Fault {
         let world = &self.world;
-        let last: Vec<_> = world.trace().entries().rev().take(LAST_EVENTS).collect();
+        let last: Vec<_> = world.trace().entries().rev().take(events).collect();
         Fault {
             seed: world.seed(),
             digest: world.digest(),

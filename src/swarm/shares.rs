@@ -8,6 +8,7 @@ use super::plan::{TopicPlan, chance, pick};
 use crate::client::program::Line;
 use crate::client::share_consumer::ShareConsumerSpec;
 use crate::kafka::controller::image::ClusterImage;
+use crate::kafka::group::modern::share::ShareGroup;
 use crate::kafka::random::Random;
 use crate::kafka::share::ShareKey;
 use crate::kafka::types::{ClientName, GroupId, Topic, TopicPartition};
@@ -81,10 +82,21 @@ pub fn unrest(world: &World, plan: &SharePlan, image: &ClusterImage) -> Option<S
     }
     let mut shared = image.partitions().map(|(tp, _)| tp).filter(|tp| topics.contains(&tp.topic));
     let brokers = || image.brokers.keys().filter_map(|id| world.broker(*id));
-    let states = || brokers().flat_map(|broker| broker.groups().share_groups().map(|group| &group.states));
+    let groups = || brokers().flat_map(|broker| broker.groups().share_groups().map(|group| told(group)));
     shared.find(|tp| !is_read(tp)).map(|tp| {
-        format!("{tp} is read by no member of {GROUP}, of which {:?}", states().collect::<Vec<_>>())
+        format!("{tp} is read by no member of {GROUP}: {}", groups().collect::<Vec<_>>().join(", "))
     })
+}
+
+/// How a coordinator sees the group.
+fn told(group: &ShareGroup) -> String {
+    let members = group.base.members.values();
+    let members: Vec<_> = members.map(|m| (&m.client, m.epoch, &m.topic_names, &m.assigned)).collect();
+    let (epoch, target) = (group.base.epoch, &group.base.target);
+    format!(
+        "{:?} in epoch {epoch}, its target of {} at {} ms, members {members:?}",
+        group.states, target.epoch, target.computed_ms
+    )
 }
 
 /// What lets a group begin its states that an earlier life of it has outlived: members come and go, which raises its epoch.

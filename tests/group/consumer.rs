@@ -87,7 +87,7 @@ fn member<'a>(cluster: &'a Cluster, id: &str) -> &'a ConsumerMember {
 }
 
 /// "a" has partitions 0 and 1, "b" has 2; both are in epoch 3.
-fn two_members() -> Cluster {
+pub fn two_members() -> Cluster {
     let mut cluster = cluster();
     let rounds = [
         joining("a"),

@@ -50,6 +50,19 @@ fn assigned(cluster: &mut Cluster, member: &Member) -> Vec<i32> {
     assigned_partitions(&body.assignment).iter().map(|tp| tp.partition).collect()
 }
 
+/// A classic member with two partitions, and "b" of the newer protocol with the third.
+pub fn mixed() -> (Cluster, Member) {
+    let mut cluster = cluster(MigrationPolicy::Bidirectional);
+    let mut a = classic(&mut cluster, "a");
+    assert_eq!(hears(&mut cluster, joining("b")), Ok((2, Some(vec![]))));
+    assert_eq!(a.heartbeat(&mut cluster), ErrorCode::RebalanceInProgress);
+    assert_eq!(rejoin(&mut cluster, &mut a, &[0, 1, 2]), [0, 1]);
+    assert_eq!(a.heartbeat(&mut cluster), ErrorCode::RebalanceInProgress);
+    assert_eq!(rejoin(&mut cluster, &mut a, &[0, 1]), [0, 1]);
+    assert_eq!(hears(&mut cluster, heartbeat("b", 2)), Ok((2, Some(vec![2]))));
+    (cluster, a)
+}
+
 #[test]
 fn members_change_their_protocol_one_by_one_and_back_r_cg8_25() {
     let mut cluster = cluster(MigrationPolicy::Bidirectional);

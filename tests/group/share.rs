@@ -27,7 +27,7 @@ fn text(text: &str) -> StrBytes {
     StrBytes::from_string(text.to_string())
 }
 
-fn heartbeat(member: &str, epoch: i32) -> Heartbeat {
+pub fn heartbeat(member: &str, epoch: i32) -> Heartbeat {
     Heartbeat::default()
         .with_group_id(group_id().to_wire().into())
         .with_member_id(text(member))
@@ -45,7 +45,7 @@ fn cluster() -> Cluster {
 }
 
 /// A member's epoch and the partitions that it was told, or why not.
-type Heard = Result<(i32, Option<Vec<i32>>), ErrorCode>;
+pub type Heard = Result<(i32, Option<Vec<i32>>), ErrorCode>;
 
 /// What a heartbeat was told; nothing as long as there is no answer.
 fn heard(cluster: &mut Cluster, request: i32) -> Option<Heard> {
@@ -64,7 +64,7 @@ fn heard(cluster: &mut Cluster, request: i32) -> Option<Heard> {
     })
 }
 
-fn hears(cluster: &mut Cluster, request: Heartbeat) -> Heard {
+pub fn hears(cluster: &mut Cluster, request: Heartbeat) -> Heard {
     let request = cluster.send("client", request);
     heard(cluster, request).expect("an answer")
 }
@@ -91,7 +91,7 @@ fn states_are(cluster: &mut Cluster, error: ErrorCode) {
 }
 
 /// A cluster whose group has the one member "a", in epoch 3 and with all of "orders".
-fn one_member() -> Cluster {
+pub fn one_member() -> Cluster {
     let mut cluster = cluster();
     assert_eq!(hears(&mut cluster, joining("a")), Ok((2, Some(vec![]))));
     states_are(&mut cluster, ErrorCode::None);

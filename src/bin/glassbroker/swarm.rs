@@ -13,7 +13,7 @@ use glassbroker::swarm::pool::{self, Catch, Hunt, Order, Sum};
 use glassbroker::swarm::run::{self, Calm, Fault};
 
 const USAGE: &str = "\
-usage: glassbroker swarm --seeds N --virtual-minutes M [--from S] [--threads T] [--plant NAME]
+usage: glassbroker swarm --seeds N --virtual-minutes M [--from S] [--threads T] [--events E] [--plant NAME]
        glassbroker swarm --plants
 
 Each seed draws a cluster, its topics, its clients and the faults that hit it for M virtual minutes. Every step is held to
@@ -24,6 +24,7 @@ event and how to run it again, and the exit code is 1.
 --virtual-minutes  how long the faults last in each (default 10)
 --from             the first seed (default 0)
 --threads          how many run at a time (default: as many as there are processors)
+--events           how many of the last events a failure prints (default 40)
 --plant            a fault to plant in the engine; it ends at the first seed that finds it: one of the checks that have to
                    fails, and the seed is calm without the fault. Exit code 1 says that it was found. Needs a build with
                    --features plant
@@ -82,7 +83,8 @@ impl Task {
     /// The first argument that cannot be used.
     fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task, ArgumentError> {
         let threads = thread::available_parallelism().map_or(2, usize::from);
-        let mut order = Order { from: 0, seeds: 20, virtual_minutes: 10, threads };
+        let last_events = run::LAST_EVENTS;
+        let mut order = Order { from: 0, seeds: 20, virtual_minutes: 10, threads, last_events };
         let mut planted = None;
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
@@ -94,6 +96,7 @@ impl Task {
                 "--from" => order.from = number("--from", 0)?,
                 "--virtual-minutes" => order.virtual_minutes = number("--virtual-minutes", 1)? as i64,
                 "--threads" => order.threads = number("--threads", 1)? as usize,
+                "--events" => order.last_events = number("--events", 0)? as usize,
                 "--plant" => {
                     let name = arguments.next().ok_or(ArgumentError::NoValue("--plant"))?;
                     planted = Some(plant(&name)?);

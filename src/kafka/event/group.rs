@@ -36,6 +36,15 @@ pub enum GroupEvent {
         client: ClientName,
         reason: MemberRemoval,
     },
+    /// What was to be written of a removal could not be: it is a member still. Who did not do something in time is tried
+    /// again a moment later; who left is, but for the last one of its protocol, waited for by no timer any more (R-CG8-14).
+    MemberKept {
+        group: GroupId,
+        member: MemberId,
+        client: ClientName,
+        reason: MemberRemoval,
+        error: ErrorCode,
+    },
     GroupStateChanged {
         group: GroupId,
         from: GroupState,

@@ -18,9 +18,10 @@ use super::offsets::{Author, OffsetChange};
 use super::shard::Group;
 use super::transactional::WriterOf;
 use crate::kafka::effects::RequestId;
+use crate::kafka::event::{Event, GroupEvent, MemberRemoval};
 use crate::kafka::protocol::coordinator_records::{CoordinatorRecord, OffsetCommitValue};
 use crate::kafka::protocol::{ErrorCode, Response};
-use crate::kafka::types::{Generation, GroupId, MemberId, TopicPartition};
+use crate::kafka::types::{ClientName, Generation, GroupEpoch, GroupId, MemberId, TopicPartition};
 
 #[derive(Debug)]
 #[must_use]
@@ -37,7 +38,20 @@ pub(super) struct Applied {
     pub created: Option<GroupId>,
     pub removed: Vec<(GroupId, Group)>,
     pub modern: Vec<ModernChange>,
+    /// Who is a member no more.
+    pub gone: Vec<Gone>,
+    /// What is told once the records are in the log.
+    pub events: Vec<Event>,
     pub transaction: Option<InTransaction>,
+}
+
+/// Somebody who left or was removed.
+#[derive(Clone, Debug)]
+pub(super) struct Gone {
+    pub group: GroupId,
+    pub member: MemberId,
+    pub client: ClientName,
+    pub reason: MemberRemoval,
 }
 
 /// Offsets that are pending once their records are in the log.
@@ -56,6 +70,27 @@ pub(super) struct ModernChange {
     pub after: Group,
 }
 
+impl Gone {
+    pub fn told(&self) -> Event {
+        let Gone { group, member, client, reason } = self.clone();
+        Event::Group(GroupEvent::MemberRemoved { group, member, client, reason })
+    }
+}
+
+/// Who is a member no more by what is to be told.
+pub(super) fn gone_by(events: &[Event]) -> Vec<Gone> {
+    let gone = events.iter().filter_map(|event| match event {
+        Event::Group(GroupEvent::MemberRemoved { group, member, client, reason }) => Some(Gone {
+            group: group.clone(),
+            member: member.clone(),
+            client: client.clone(),
+            reason: *reason,
+        }),
+        _ => None,
+    });
+    gone.collect()
+}
+
 impl Write {
     pub fn new(record: CoordinatorRecord, then: Then) -> Write {
         Write { records: vec![record], applied: Applied::default(), then }
@@ -69,6 +104,12 @@ pub(super) enum Then {
     Answer {
         to: RequestId,
         response: Response,
+    },
+    /// A member's time has run out in a group of one of the newer protocols. If the write fails, it does so again a moment
+    /// later (`CoordinatorTimerImpl.schedule` with retry).
+    Retried {
+        group: GroupId,
+        timer: MemberTimer,
     },
     /// One group's part of an OffsetFetch answer.
     Fetched {
@@ -120,6 +161,19 @@ pub(super) enum Then {
         /// A leader that comes back can be told to compute nothing.
         skips: bool,
     },
+}
+
+/// What a member of a group of one of the newer protocols did not do in time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum MemberTimer {
+    /// It was not heard from.
+    Session(MemberId),
+    /// It has not left this epoch.
+    Rebalance(MemberId, GroupEpoch),
+    /// It did not join again.
+    Join(MemberId),
+    /// It did not ask for its assignment.
+    Sync(MemberId),
 }
 
 /// The groups of one partition of the topic that a DeleteGroups names, as long as states of theirs are being deleted.

@@ -211,6 +211,17 @@ fn coordinator(time: Time, event: &GroupEvent) -> Option<Sentence> {
             let (tone, why, rules) = removal(*reason);
             about(time, tone, group, format!("{group}: {client} {why}")).rules(rules)
         }
+        GroupEvent::MemberKept { group, client, reason, error, .. } => {
+            let title = format!("{group}: {client} stays a member: {error}");
+            let detail = match reason {
+                MemberRemoval::Left => {
+                    "It has left, which could not be written, and its timers are cancelled: it may stay until another \
+                     broker coordinates the group."
+                }
+                _ => "That it is gone could not be written; the coordinator tries again in half a second.",
+            };
+            about(time, Tone::Warn, group, title).detail(detail).rules(&["R-GRP-3", "R-CG8-14"])
+        }
         GroupEvent::GroupStateChanged { group, to, generation, .. } => {
             return state(time, group, *to, *generation);
         }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::client::consumer::Consumer;
-use crate::kafka::event::GroupState;
+use crate::kafka::event::{Event, GroupEvent, GroupState, MemberRemoval};
 use crate::kafka::group::{ClassicGroup, Member, Shard};
 use crate::kafka::log::Log;
 use crate::kafka::protocol::coordinator_records::{
@@ -34,6 +34,9 @@ const NEW_MEMBER_MS: i64 = 300_000;
 pub struct CoordinatorWatch {
     replays: BTreeMap<i32, Replay>,
     ghosts: BTreeMap<(GroupId, MemberId), Ghost>,
+    /// Members that left while that could not be written: the coordinator looks after them no more (`cancelTimers` comes
+    /// before the write that fails), and stays so until another takes over.
+    forsaken: BTreeSet<(GroupId, MemberId)>,
 }
 
 /// One broker's turn as the coordinator of a partition.
@@ -93,13 +96,45 @@ impl CoordinatorWatch {
         Ok(compared)
     }
 
+    /// The groups with members that nobody looks after.
+    pub fn forsaken(&self) -> impl Iterator<Item = &GroupId> {
+        self.forsaken.iter().map(|(group, _)| group)
+    }
+
+    /// What coordinators could not write of who is gone: it is tried again, or left (R-CG8-14).
+    pub fn hear(&mut self, at: Time, event: &Event) {
+        let Event::Group(event) = event else { return };
+        match event {
+            GroupEvent::MemberKept { group, member, reason, .. } => {
+                let key = (group.clone(), member.clone());
+                if *reason == MemberRemoval::Left {
+                    self.forsaken.insert(key);
+                } else if let Some(ghost) = self.ghosts.get_mut(&key) {
+                    ghost.since = at;
+                }
+            }
+            GroupEvent::MemberAdded { group, member, .. }
+            | GroupEvent::MemberRemoved { group, member, .. } => {
+                self.forsaken.remove(&(group.clone(), member.clone()));
+            }
+            GroupEvent::CoordinatorLoaded { groups, .. } => {
+                self.forsaken.retain(|(group, _)| !groups.contains(group));
+            }
+            _ => {}
+        }
+    }
+
     /// R-GRP-11, 21: a member that is not heard from is removed when its session is over, or the time for new ones is.
     fn check_ghosts(&mut self, world: &World, turn: Turn, shard: &Shard) -> Verdict {
         // A static member goes under the client.id of the process that first had its instance id; and one that cannot come
         // back, as its new id is not written, renews the session of the old one with each try.
         let consumers = || sight::consumers(world);
+        let is_in_group = |consumer: &&Consumer| {
+            consumer.membership().modern.as_ref().is_none_or(|member| member.sends_heartbeats())
+        };
+        let there = consumers().filter(is_in_group);
         let there: BTreeSet<&MemberId> =
-            consumers().map(|consumer| &consumer.membership().identity.member).collect();
+            there.map(|consumer| &consumer.membership().identity.member).collect();
         let returns = |group: &ClassicGroup, member: &Member| {
             let same = |consumer: &Consumer| {
                 let id = consumer.config().group_instance_id.as_deref();
@@ -117,11 +152,11 @@ impl CoordinatorWatch {
                 self.check_ghost(world, turn, key, stage, is_there, session_ms)?;
             }
         }
-        // R-CG8-14. A static member may be away, and is not looked for.
+        // R-CG8-14, 21. The session of a static member that is away goes on; a classic one may be back under another id.
         for group in shard.consumer_groups() {
             let session_ms = i64::from(world.broker_config().group_consumer_session_timeout_ms);
-            let dynamic = group.base.members.values().filter(|member| member.instance_id.is_none());
-            for member in dynamic {
+            let members = group.base.members.values();
+            for member in members.filter(|member| member.instance_id.is_none() || member.classic.is_none()) {
                 let classic = member.classic.as_ref().map(|classic| classic.session_timeout_ms.into());
                 let session_ms = session_ms.max(classic.unwrap_or(0));
                 let is_there = there.contains(&member.id);
@@ -141,7 +176,7 @@ impl CoordinatorWatch {
         is_there: bool,
         session_ms: i64,
     ) -> Verdict {
-        if is_there {
+        if is_there || self.forsaken.contains(&key) {
             self.ghosts.remove(&key);
             return Ok(());
         }

@@ -116,6 +116,10 @@ impl MemberWatch {
                 if !is_kept(group) {
                     return Ok(());
                 }
+                // One of no member is accepted while nobody is in the group.
+                if *generation == Generation::NONE {
+                    return Ok(());
+                }
                 counts.owned_commits_checked += 1;
                 self.check_holder(client, group, offsets, sent_at)?;
                 if !self.modern.contains(group) {

@@ -125,6 +125,11 @@ impl Watch {
         self.stranded.groups()
     }
 
+    /// The groups with members who left, which could not be written, and whom no timer waits for any more.
+    pub fn forsaken(&self) -> BTreeSet<&GroupId> {
+        self.coordinators.forsaken().collect()
+    }
+
     /// Whether no committed record of the partition was ever allowed to be lost, nor is its log thinned out.
     pub fn is_whole(&self, tp: &TopicPartition) -> bool {
         self.partitions
@@ -236,6 +241,7 @@ impl Watch {
         };
         for entry in world.trace().since(seen) {
             self.stranded.hear(&entry.event);
+            self.coordinators.hear(entry.key.time, &entry.event);
             self.members.hear(world, entry.key.time, &entry.event, is_kept, &mut self.counts)?;
             self.shares.hear(world, &entry.event, kept, &mut self.counts)?;
         }

@@ -18,19 +18,21 @@ use super::waiting::Waiting;
 use super::{Group, Shard};
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::RequestId;
-use crate::kafka::event::MemberRemoval;
+use crate::kafka::event::{Event, GroupEvent, MemberRemoval};
 use crate::kafka::group::assignor::server::ServerAssignor;
 use crate::kafka::group::context::Context;
 use crate::kafka::group::modern::consumer::{
     ConsumerGroup, Deadlines, Outcome, Replayed, TimerChange, changes, resolve_regexes,
 };
 use crate::kafka::group::modern::{MemberState, Refusal};
-use crate::kafka::group::write::{Applied, ModernChange, Then, Write};
+use crate::kafka::group::write::{Applied, MemberTimer, ModernChange, Then, Write, gone_by};
 use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::{ConsumerRecord, CoordinatorRecord};
 use crate::kafka::types::{ClientName, GroupEpoch, GroupId, MemberId, Offset, Topic};
 
+/// The backoff of a timer whose write failed (`CoordinatorTimerImpl.schedule`).
+const TIMER_RETRY_MS: i64 = 500;
 /// The coordinator's executor takes a moment to match the names of all topics.
 const REGEX_RESOLUTION_MS: i64 = 2;
 
@@ -127,12 +129,10 @@ impl Shard {
             return self.after_writes(then, cx);
         };
         let known = before.as_ref().and_then(Group::consumer);
-        for event in changes(known.map(|group| &**group), after, removal, cx.image) {
-            cx.event(event);
-        }
+        let events = changes(known.map(|group| &**group), after, removal, cx.image);
         let after = Group::Consumer(after.clone());
         let modern = vec![ModernChange { id: id.clone(), before, after }];
-        let applied = Applied { modern, ..Applied::default() };
+        let applied = Applied { modern, gone: gone_by(&events), events, ..Applied::default() };
         self.submit(Some(Write { records, applied, then }), cx);
     }
 
@@ -141,12 +141,12 @@ impl Shard {
         id: &GroupId,
         outcome: Option<Outcome<()>>,
         removal: MemberRemoval,
+        then: Then,
         cx: &mut Context<'_>,
     ) {
-        if let Some(outcome) = outcome {
-            let records = outcome.records.iter().map(|record| record.encode(id)).collect();
-            self.carry_out(id, &outcome, removal, records, Then::Nothing, cx);
-        }
+        let Some(outcome) = outcome else { return self.after_writes(then, cx) };
+        let records = outcome.records.iter().map(|record| record.encode(id)).collect();
+        self.carry_out(id, &outcome, removal, records, then, cx);
     }
 
     /// The records could not be written: the group is what it was, but for its deadlines, whose timers are set.
@@ -161,6 +161,10 @@ impl Shard {
                 self.groups.insert(change.id, Group::Consumer(group));
             }
             Some(Group::Classic(group)) => {
+                cx.event(Event::Group(GroupEvent::GroupConverted {
+                    group: change.id.clone(),
+                    classic: true,
+                }));
                 for member in group.members.values() {
                     cx.set_timer(cx.session_timer(&group.id, &member.id), member.expires_at);
                 }
@@ -174,16 +178,20 @@ impl Shard {
     // Timers.
 
     /// A member was not heard from, or did not come again, in time.
-    pub(super) fn on_member_timer(
-        &mut self,
-        id: &GroupId,
-        member: &MemberId,
-        removal: MemberRemoval,
-        cx: &mut Context<'_>,
-    ) {
-        let outcome = self.consumer_group(id).and_then(|group| group.session_expired(member, cx.image));
-        self.forget(id, member, outcome.is_none());
-        self.carry_out_unasked(id, outcome, removal, cx);
+    pub(super) fn on_member_timer(&mut self, id: &GroupId, timer: MemberTimer, cx: &mut Context<'_>) {
+        let (member, removal) = match &timer {
+            MemberTimer::Session(member) => (member, MemberRemoval::SessionExpired),
+            MemberTimer::Rebalance(member, _) => (member, MemberRemoval::DidNotRevoke),
+            MemberTimer::Join(member) => (member, MemberRemoval::DidNotRejoin),
+            MemberTimer::Sync(member) => (member, MemberRemoval::DidNotSync),
+        };
+        let group = self.consumer_group(id);
+        let outcome = match &timer {
+            MemberTimer::Rebalance(..) => group.and_then(|group| group.rebalance_expired(member, cx.image)),
+            _ => group.and_then(|group| group.session_expired(member, cx.image)),
+        };
+        self.forget(id, member, outcome.is_none() && !matches!(timer, MemberTimer::Rebalance(..)));
+        self.carry_out_unasked(id, outcome, removal, Then::Retried { group: id.clone(), timer }, cx);
     }
 
     pub(super) fn on_consumer_rebalance_timer(
@@ -192,8 +200,34 @@ impl Shard {
         member: &MemberId,
         cx: &mut Context<'_>,
     ) {
-        let outcome = self.consumer_group(id).and_then(|group| group.rebalance_expired(member, cx.image));
-        self.carry_out_unasked(id, outcome, MemberRemoval::DidNotRevoke, cx);
+        let deadlines = self.consumer_group(id).and_then(|group| group.deadlines.get(member));
+        if let Some((_, epoch)) = deadlines.and_then(|deadlines| deadlines.rebalance) {
+            self.on_member_timer(id, MemberTimer::Rebalance(member.clone(), epoch), cx);
+        }
+    }
+
+    /// What a timer came to could not be written, or took too long: it runs out again in half a second, whatever was set
+    /// meanwhile (`CoordinatorTimerImpl`).
+    pub(super) fn retry_timer(&mut self, id: &GroupId, timer: MemberTimer, cx: &mut Context<'_>) {
+        let timeout_ms = TIMER_RETRY_MS;
+        if let (Some(Group::Share(_)), MemberTimer::Session(member)) = (self.groups.get(id), &timer) {
+            return self.renew_share_session(id, member, timeout_ms, cx);
+        }
+        let timers = match timer {
+            MemberTimer::Session(member) => vec![TimerChange::Session { member, timeout_ms }],
+            MemberTimer::Rebalance(member, epoch) => {
+                vec![TimerChange::Rebalance { member, timeout_ms, epoch }]
+            }
+            MemberTimer::Join(member) => {
+                vec![TimerChange::EndJoin(member.clone()), TimerChange::JoinUnlessSet { member, timeout_ms }]
+            }
+            MemberTimer::Sync(member) => vec![TimerChange::Sync { member, timeout_ms }],
+        };
+        if let Some(Group::Consumer(group)) = self.groups.get_mut(id) {
+            let (outcome, group) = (Outcome::of_timers(timers), Rc::make_mut(group));
+            let _ = group.carry_out(&outcome, cx.now);
+            set_timers(id, &outcome, &group.deadlines, cx);
+        }
     }
 
     /// The deadlines of somebody who is a member no more, such as a static member's former self.
@@ -209,7 +243,7 @@ impl Shard {
         let resolved = resolve_regexes(&regexes, cx.image, cx.now.wall_ms());
         let outcome = group.regexes_resolved(resolved, &cx.around());
         self.consumer_group_mut(id).resolving = None;
-        self.carry_out_unasked(id, Some(outcome), MemberRemoval::Left, cx);
+        self.carry_out_unasked(id, Some(outcome), MemberRemoval::Left, Then::Nothing, cx);
     }
 
     /// Some group of the newer protocols subscribes to one of the topics.
@@ -337,6 +371,24 @@ fn set_timers<R>(
             }
             TimerChange::EndSync(member) => cx.cancel_timer(cx.member_sync_timer(id, member)),
             TimerChange::End(member) => end_timers_of(id, member, cx),
+        }
+    }
+}
+
+/// What was to take the group's place could not be written: its deadlines are as they were.
+pub(super) fn bring_back_timers(group: &Group, cx: &mut Context<'_>) {
+    let Some(group) = group.consumer() else { return };
+    let (id, now) = (&group.base.id, cx.now);
+    for (member, deadlines) in &group.deadlines {
+        let Deadlines { session, rebalance, join, sync } = *deadlines;
+        let timers = [
+            (session, cx.session_timer(id, member)),
+            (rebalance.map(|(at, _)| at), cx.rebalance_timer(id, member)),
+            (join, cx.member_join_timer(id, member)),
+            (sync, cx.member_sync_timer(id, member)),
+        ];
+        for (at, timer) in timers {
+            at.filter(|at| *at > now).into_iter().for_each(|at| cx.set_timer(timer.clone(), at));
         }
     }
 }

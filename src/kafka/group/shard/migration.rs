@@ -18,7 +18,7 @@ use crate::kafka::group::config::ConsumerGroupConfig;
 use crate::kafka::group::context::Context;
 use crate::kafka::group::modern::Refusal;
 use crate::kafka::group::modern::consumer::{ConsumerGroup, Joined, Outcome, Return};
-use crate::kafka::group::write::{Applied, Then, Write};
+use crate::kafka::group::write::{Applied, Gone, Then, Write};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::CoordinatorRecord;
 use crate::kafka::types::{ClientName, GroupId, MemberId};
@@ -142,21 +142,19 @@ impl Shard {
         cx: &mut Context<'_>,
     ) {
         let Some(consumer) = self.end_consumer_group(id, cx) else { return };
-        let mut last = ClientName::new("");
+        let (mut last, mut removed) = (ClientName::new(""), Vec::new());
         for member in gone.iter().filter_map(|member| consumer.base.members.get(member)) {
-            let (group, client) = (id.clone(), member.client.clone());
+            let (group, member, client) = (id.clone(), member.id.clone(), member.client.clone());
             last = client.clone();
-            cx.event(Event::Group(GroupEvent::MemberRemoved {
-                group,
-                member: member.id.clone(),
-                client,
-                reason,
-            }));
+            let gone = Gone { group, member, client, reason };
+            cx.event(gone.told());
+            removed.push(gone);
         }
         cx.event(Event::Group(GroupEvent::GroupConverted { group: id.clone(), classic: true }));
         let records = consumer.tombstones();
         let mut classic = ClassicGroup::of_consumer(&consumer, gone, None, cx.now, cx.image);
-        let write = begin_classic_group(&mut classic, consumer, records, then, cx);
+        let mut write = begin_classic_group(&mut classic, consumer, records, then, cx);
+        write.applied.gone = removed;
         let rebalance = classic.prepare_rebalance(RebalanceReason::MemberRemoved(reason), &last, cx);
         self.groups.insert(id.clone(), Group::Classic(classic.into()));
         self.submit(Some(write), cx);

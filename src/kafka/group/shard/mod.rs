@@ -29,9 +29,10 @@ use super::context::{Context, Part};
 use super::modern::consumer::CommitScope;
 use super::offsets::{self, Author, GroupOffsets, OffsetChange, Offsets};
 use super::transactional::PendingOffsets;
-use super::write::{Applied, Deletion, Then, Write};
+use super::write::{Applied, Deletion, MemberTimer, Then, Write};
 use crate::kafka::effects::RequestId;
-use crate::kafka::event::{Event, GroupEvent, GroupState, MemberRemoval};
+use crate::kafka::event::{Event, GroupEvent, GroupState};
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{
     ClientName, GroupEpoch, GroupId, LeaderEpoch, MemberId, Offset, ProducerId, TopicPartition,
@@ -326,13 +327,18 @@ impl Shard {
     pub(super) fn on_timer(&mut self, timer: &GroupTimer, cx: &mut Context<'_>) {
         let write = match timer {
             GroupTimer::MemberJoin { group, member, .. } => {
-                return self.on_member_timer(group, member, MemberRemoval::DidNotRejoin, cx);
+                return self.on_member_timer(group, MemberTimer::Join(member.clone()), cx);
             }
             GroupTimer::MemberSync { group, member, .. } => {
-                return self.on_member_timer(group, member, MemberRemoval::DidNotSync, cx);
+                return self.on_member_timer(group, MemberTimer::Sync(member.clone()), cx);
+            }
+            GroupTimer::Session { group, .. }
+                if plant::is(Plant::MemberNeverExpires) && self.consumer_group(group).is_some() =>
+            {
+                None
             }
             GroupTimer::Session { group, member, .. } if self.consumer_group(group).is_some() => {
-                return self.on_member_timer(group, member, MemberRemoval::SessionExpired, cx);
+                return self.on_member_timer(group, MemberTimer::Session(member.clone()), cx);
             }
             GroupTimer::Session { group, member, .. } if self.share_group(group).is_some() => {
                 return self.on_share_session_timer(group, member, cx);

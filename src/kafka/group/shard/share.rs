@@ -21,7 +21,9 @@ use crate::kafka::event::MemberRemoval;
 use crate::kafka::group::context::{Context, Part};
 use crate::kafka::group::modern::share::{Altered, Deleting, Outcome, Replayed, SessionChange, ShareGroup};
 use crate::kafka::group::modern::{Refusal, TopicIdPartition};
-use crate::kafka::group::write::{Applied, Deletion, ModernChange, Then, Write, coordinator_error};
+use crate::kafka::group::write::{
+    Applied, Deletion, MemberTimer, ModernChange, Then, Write, coordinator_error, gone_by,
+};
 use crate::kafka::group::{StateAsk, StateWork};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::{CoordinatorRecord, ShareGroupRecord};
@@ -87,14 +89,14 @@ impl Shard {
         outcome: &Outcome<R>,
         removal: MemberRemoval,
         cx: &mut Context<'_>,
-    ) -> (Vec<CoordinatorRecord>, Option<ModernChange>) {
+    ) -> (Vec<CoordinatorRecord>, Applied) {
         // Where only a deadline moves nothing has to be taken back, and the group is not copied.
         let before = if outcome.records.is_empty() { None } else { self.groups.get(id).cloned() };
         let replayed = self.share_group_mut(id).carry_out(outcome, cx.now);
         assert!(replayed == Replayed::Kept, "no request deletes {id}");
         match &outcome.session {
             Some(SessionChange::Renewed { member, timeout_ms }) => {
-                cx.set_timer(cx.session_timer(id, member), cx.now.plus_ms(*timeout_ms));
+                self.renew_share_session(id, member, *timeout_ms, cx);
             }
             Some(SessionChange::Ended(member)) => cx.cancel_timer(cx.session_timer(id, member)),
             None => {}
@@ -102,14 +104,24 @@ impl Shard {
         let records: Vec<CoordinatorRecord> =
             outcome.records.iter().map(|record| record.encode(id)).collect();
         let after = self.share_group(id).filter(|_| !records.is_empty());
-        let change = after.map(|after| {
-            let known = before.as_ref().and_then(Group::share).map(|group| &**group);
-            for event in after.changes(known, removal) {
-                cx.event(event);
-            }
-            ModernChange { id: id.clone(), before, after: Group::Share(after.clone()) }
-        });
-        (records, change)
+        let Some(after) = after else { return (records, Applied::default()) };
+        let known = before.as_ref().and_then(Group::share).map(|group| &**group);
+        let events = after.changes(known, removal);
+        let modern = vec![ModernChange { id: id.clone(), before, after: Group::Share(after.clone()) }];
+        (records, Applied { modern, gone: gone_by(&events), events, ..Applied::default() })
+    }
+
+    /// The member has so long from now on.
+    pub(super) fn renew_share_session(
+        &mut self,
+        id: &GroupId,
+        member: &MemberId,
+        timeout_ms: i64,
+        cx: &mut Context<'_>,
+    ) {
+        let ends = cx.now.plus_ms(timeout_ms);
+        self.share_group_mut(id).sessions.insert(member.clone(), ends);
+        cx.set_timer(cx.session_timer(id, member), ends);
     }
 
     /// Changes the group and writes that down.
@@ -121,8 +133,7 @@ impl Shard {
         then: Then,
         cx: &mut Context<'_>,
     ) {
-        let (records, change) = self.change_share(id, outcome, removal, cx);
-        let applied = Applied { modern: change.into_iter().collect(), ..Applied::default() };
+        let (records, applied) = self.change_share(id, outcome, removal, cx);
         self.submit(Some(Write { records, applied, then }), cx);
     }
 
@@ -143,9 +154,12 @@ impl Shard {
     pub(super) fn on_share_session_timer(&mut self, id: &GroupId, member: &MemberId, cx: &mut Context<'_>) {
         let group = self.share_group_mut(id);
         group.sessions.remove(member);
-        if group.base.members.contains_key(member) {
-            let outcome = group.remove_member(member, &cx.around());
-            self.carry_out_share(id, &outcome, MemberRemoval::SessionExpired, Then::Nothing, cx);
+        let is_member = group.base.members.contains_key(member);
+        let outcome = is_member.then(|| group.remove_member(member, &cx.around()));
+        let then = Then::Retried { group: id.clone(), timer: MemberTimer::Session(member.clone()) };
+        match outcome {
+            Some(outcome) => self.carry_out_share(id, &outcome, MemberRemoval::SessionExpired, then, cx),
+            None => self.after_writes(then, cx),
         }
     }
 
@@ -358,7 +372,8 @@ impl Shard {
             let Some(outcome) = group.delete_states(cx.image) else { continue };
             let (written, change) = self.change_share(id, &outcome, MemberRemoval::Left, cx);
             records.extend(written);
-            applied.modern.extend(change);
+            applied.modern.extend(change.modern);
+            applied.events.extend(change.events);
             if !outcome.response.is_empty() {
                 deletion.waits_for.insert(id.clone());
                 asks.push(StateAsk {

@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
+use super::consumer::bring_back_timers;
 use super::{Group, Shard};
 use crate::kafka::event::{Event, GroupEvent};
 use crate::kafka::group::classic::join_error;
 use crate::kafka::group::context::{Context, Part};
 use crate::kafka::group::offsets::{self, Author, OffsetChange};
 use crate::kafka::group::write::{
-    Applied, ModernChange, Then, Write, coordinator_error, offset_fetch_error, refused,
+    Applied, Gone, ModernChange, Then, Write, coordinator_error, offset_fetch_error, refused,
 };
 use crate::kafka::group::{Append, GroupTimer};
 use crate::kafka::protocol::ErrorCode;
@@ -72,8 +73,9 @@ impl Shard {
     ) {
         if let Some(place) = self.waiting.iter().position(|waiting| waiting.token == token) {
             self.waiting[place].last_offset = Some(last_offset);
-            let applied = std::mem::take(&mut self.waiting[place].applied);
+            let mut applied = std::mem::take(&mut self.waiting[place].applied);
             self.note_pending(&applied);
+            std::mem::take(&mut applied.events).into_iter().for_each(|event| cx.event(event));
             self.waiting[place].applied = applied;
         }
         self.log_end = self.log_end.max(last_offset + 1);
@@ -102,18 +104,23 @@ impl Shard {
         for change in failed.applied.changes.into_iter().rev() {
             self.newest.set(&change.group, &change.tp, change.before);
         }
-        if let Some(Group::Classic(mut group)) = failed.applied.created.and_then(|id| self.groups.remove(&id))
-        {
+        let created = failed.applied.created;
+        if let Some(Group::Classic(mut group)) = created.as_ref().and_then(|id| self.groups.remove(id)) {
             for member in Rc::make_mut(&mut group).members.values_mut() {
                 if let Some(to) = member.parked_join.take() {
                     cx.respond(to, join_error("", coordinator_error(error)));
                 }
             }
         }
+        for Gone { group, member, client, reason } in failed.applied.gone {
+            cx.event(Event::Group(GroupEvent::MemberKept { group, member, client, reason, error }));
+        }
         for (id, group) in failed.applied.removed {
-            self.groups.insert(id.clone(), group);
-            self.expect_consumer_group(&id, cx);
-            self.expect_share_group(&id, cx);
+            if created.as_ref() == Some(&id) {
+                cx.event(Event::Group(GroupEvent::GroupConverted { group: id.clone(), classic: false }));
+            }
+            bring_back_timers(&group, cx);
+            self.groups.insert(id, group);
         }
         for change in failed.applied.modern.into_iter().rev() {
             self.take_back(change, cx);
@@ -178,6 +185,10 @@ impl Shard {
             Then::Answer { to, response } => match result {
                 Ok(()) => cx.respond(to, response),
                 Err(error) => cx.respond(to, refused(response, coordinator_error(error))),
+            },
+            Then::Retried { group, timer } => match result {
+                Ok(()) | Err(ErrorCode::NotCoordinator) => {}
+                Err(_) => self.retry_timer(&group, timer, cx),
             },
             Then::Fetched { to, index, group } => match result {
                 Ok(()) => cx.gather(to, index, Part::Fetched(group)),

@@ -9,6 +9,7 @@ use super::state::{Change, ShareRecord, States};
 use super::{Append, Context, ShareTimer};
 use crate::kafka::effects::RequestId;
 use crate::kafka::group::coordinator_error;
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{LeaderEpoch, Offset};
 
@@ -156,6 +157,9 @@ impl Shard {
     ) {
         let updates_per_snapshot = cx.config.snapshot_update_records_per_snapshot;
         for (offset, record) in records {
+            if matches!(record.change, Change::Update(_)) && plant::is(Plant::ShareUpdatesNotLoaded) {
+                continue;
+            }
             self.newest.replay(&record, offset, updates_per_snapshot);
             if offset < high_watermark {
                 self.committed.replay(&record, offset, updates_per_snapshot);

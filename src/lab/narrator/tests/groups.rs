@@ -127,6 +127,28 @@ fn a_group_of_the_newer_protocol_reads_as_a_story() {
 }
 
 #[test]
+fn who_is_gone_stays_a_member_while_that_cannot_be_written_r_cg8_14() {
+    let kept = |reason| {
+        Event::Group(GroupEvent::MemberKept {
+            group: billing(),
+            member: MemberId::new("consumer-b-1"),
+            client: name("consumer-b"),
+            reason,
+            error: ErrorCode::NotEnoughReplicas,
+        })
+    };
+    check(
+        &[(1, kept(MemberRemoval::SessionExpired)), (2, kept(MemberRemoval::Left))],
+        expect![[r#"
+            00:00.001  billing: consumer-b stays a member: NOT_ENOUGH_REPLICAS (R-GRP-3, R-CG8-14)
+                Warn: That it is gone could not be written; the coordinator tries again in half a second.
+            00:00.002  billing: consumer-b stays a member: NOT_ENOUGH_REPLICAS (R-GRP-3, R-CG8-14)
+                Warn: It has left, which could not be written, and its timers are cancelled: it may stay until another broker coordinates the group.
+        "#]],
+    );
+}
+
+#[test]
 fn a_cooperative_member_says_what_it_keeps_r_grp_30() {
     let joins = Event::JoinSent {
         client: name("consumer-b"),
