@@ -177,7 +177,7 @@ async fn a_transaction_is_shown_on_its_three_sides() {
     .await;
     assert!(is_drawn(".log .strike") && is_drawn(".log .letter"), "aborted records and a marker");
     named("inspect bank").click();
-    for what in ["Its transaction", "CompleteAbort", "buffer.memory", "next sequence", "sticks to prices-0"] {
+    for what in ["Its transaction", "CompleteAbort", "buffer.memory", "idempotence", "sticks to prices-0"] {
         until_inspected(what).await;
     }
 }

@@ -81,8 +81,8 @@ pub fn Replica(props: &ReplicaProps) -> Html {
                 <b title={view.tp.to_string()}>{ view.tp.to_string() }</b>
                 <span class="role">{ format!("{role_text} · e{}", view.leader_epoch) }</span>
                 <span class="why">{ standing(view) }</span>
-                if view.open.iter().any(|open| open.end == End::Nobody) {
-                    <span class="hangs">{ "a transaction hangs" }</span>
+                if let Some(open) = view.open.iter().find(|open| open.end == End::Nobody) {
+                    <span class="hangs" title={open.standing()}>{ format!("hangs from {}", open.first) }</span>
                 }
             </div>
             <div key="tail" class="tail">

@@ -17,7 +17,9 @@ use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, TopicPartition};
 use crate::lab::ledger::{Ledger, Line};
 use crate::lab::session::Session;
 use crate::lab::words::count;
-use crate::view::model::{CellKind, Fact, Focus, Inspected, StoryView, Tone};
+use crate::view::model::{
+    BrokerView, CellKind, End, Fact, Focus, Inspected, List, OpenView, StoryView, Tone,
+};
 use crate::view::sentences::list;
 
 /// So many bytes of a batch are shown.
@@ -30,6 +32,7 @@ pub fn inspect(
     session: &Session,
     sources: &Sources<'_>,
     transactions: &Transactions,
+    brokers: &List<BrokerView>,
 ) -> Option<Inspected> {
     let (world, now) = (session.world(), session.now());
     let image = sources.image;
@@ -46,7 +49,10 @@ pub fn inspect(
             let (source, log, partition) = log_of(id, tp)?;
             let title = format!("{tp} on broker {id}");
             let replicas = source.alive().map(|broker| broker.replicas());
-            let facts = replica_facts(tp, log, partition.zip(replicas), image, now);
+            let mut facts = replica_facts(tp, log, partition.zip(replicas), image, now);
+            let mut views = brokers.iter().flat_map(|broker| broker.replicas.iter());
+            let view = views.find(|view| view.broker == *id && view.tp == *tp);
+            facts.extend(view.iter().flat_map(|view| view.open.iter()).map(open_fact));
             let (title, facts) = (title.into(), facts.into());
             let sections = Rc::from([]);
             Some(Inspected { focus: focus.clone(), title, facts, sections, story: None, bytes: None })
@@ -173,6 +179,16 @@ fn record_facts(batch: &Batch, record: &Record, log: &Log) -> Vec<Fact> {
         }
     });
     facts
+}
+
+fn open_fact(open: &OpenView) -> Fact {
+    let tone = match open.end {
+        End::Expected | End::Decided => Tone::Neutral,
+        End::Unknown => Tone::Warning,
+        End::Nobody => Tone::Bad,
+    };
+    let text = format!("of {}, from {} to {}: {}", open.owner, open.first, open.last, open.standing());
+    Fact { tone, ..fact("transaction", text) }
 }
 
 fn transaction_fact(batch: &Batch, record: &Record, log: &Log) -> Fact {

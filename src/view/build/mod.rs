@@ -83,9 +83,9 @@ pub fn model(session: &Session, focus: Option<&Focus>, before: Option<&Model>) -
         let before = before.and_then(|model| model.producers.iter().find(|view| view.node == source.node));
         producer_view(source, now, &faults, &transactions, before.map(|view| &**view))
     });
-    let inspected = focus.and_then(|focus| inspect::inspect(focus, session, &sources, &transactions));
-
     let brokers = keep_list(before.map(|model| &model.brokers), brokers, |a, b| a.id == b.id);
+    let inspected =
+        focus.and_then(|focus| inspect::inspect(focus, session, &sources, &transactions, &brokers));
     Model {
         now,
         events_done: session.events_done(),

@@ -56,7 +56,7 @@ impl Chrome {
     /// Tells the runner of wasm-bindgen-test about browser, driver and patience (seconds).
     pub fn prepare(&self, repo: &Repo, tests: &mut Command) -> Result<(), String> {
         tests.env("CHROMEDRIVER", &self.driver);
-        tests.env("WASM_BINDGEN_TEST_TIMEOUT", "60").env("WASM_BINDGEN_TEST_DRIVER_TIMEOUT", "30");
+        tests.env("WASM_BINDGEN_TEST_TIMEOUT", "300").env("WASM_BINDGEN_TEST_DRIVER_TIMEOUT", "30");
         if let Some(browser) = &self.browser {
             let ours = repo.path("target/webdriver.json");
             let capabilities = with_binary(&repo.read("webdriver.json")?, browser);
