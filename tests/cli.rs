@@ -93,6 +93,11 @@ fn what_a_scenario_expects_is_compared_and_a_run_that_disappoints_fails() {
     ] {
         assert!(said.lines().any(|other| other.starts_with(line)), "{line:?} is not in\n{said}");
     }
+    let (code, said) = run("", &["--ask", "ledger of partition orders-0", "--ask", "story orders-0 0"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("record 1 of checkout-api, key cart") && said.contains("(0: "), "{said}");
+    let (code, _) = run("", &["--story", "orders-0 90000"]);
+    assert_eq!(code, Some(2));
     let (code, said) = run("[[expect]]\ntime = \"9s\"\nthat = \"produced = 0\"\n", &[]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("expected produced = 0, and it is "), "{said}");

@@ -4,6 +4,7 @@
 //! const sandbox = new Sandbox(scenarioText);
 //! sandbox.run(10_000);                       // virtual milliseconds
 //! sandbox.command("kill broker 1");          // throws an Error that says why not
+//! sandbox.ask("story orders-0 17");          // what became of a record, and why
 //! sandbox.snapshot().partitions[0].leader;
 //! sandbox.digest();                          // "9aa20f47d291317b"
 //! ```
@@ -46,6 +47,15 @@ impl Sandbox {
     /// Why it was not carried out. What only the cluster can judge comes back in the narrative instead.
     pub fn command(&mut self, text: &str) -> Result<(), JsError> {
         self.session.command(text).map_err(|failure| JsError::new(&failure.to_string()))
+    }
+
+    /// The answer to a question, such as `ledger of orders` or `story orders-0 17`, in lines.
+    ///
+    /// # Errors
+    /// The text is no question, cannot be read, or asks for what there is not, with its place.
+    pub fn ask(&self, text: &str) -> Result<String, JsError> {
+        let answer = self.session.ask(text).ok_or_else(|| JsError::new("that asks nothing"))?;
+        answer.map(|lines| lines.join("\n")).map_err(|error| JsError::new(&error.to_string()))
     }
 
     /// Runs for `ms` of virtual time.

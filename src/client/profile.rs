@@ -35,7 +35,7 @@ use std::collections::BTreeMap;
 
 use super::config::producer::PRODUCER_KEYS;
 use super::config::{COMMON_KEYS, ConfigError, Key, Kind};
-use super::consumer::config::{FETCH_KEYS, KEYS as CONSUMER_KEYS};
+use super::consumer::config::{FETCH_KEYS, KEY_DESERIALIZER, KEYS as CONSUMER_KEYS, VALUE_DESERIALIZER};
 use super::program::Line;
 
 /// The one config that Kafka does not have: which library the client is.
@@ -103,6 +103,10 @@ impl Library {
         if let Some(value) = given.get(MAX_POLL_RECORDS) {
             let reason = "librdkafka returns one record from each poll";
             return Err(ConfigError::new(MAX_POLL_RECORDS, value, reason));
+        }
+        let deserializers = [KEY_DESERIALIZER, VALUE_DESERIALIZER];
+        if let Some((key, value)) = deserializers.iter().find_map(|key| given.get_key_value(*key)) {
+            return Err(ConfigError::new(key, value, "librdkafka returns the bytes as they are"));
         }
         if let Some(value) = given.get(STRATEGY) {
             check_strategy(value)?;
@@ -336,6 +340,8 @@ mod tests {
         );
         assert_eq!(refused(STRATEGY, "sticky"), "Unsupported partition.assignment.strategy: sticky");
         assert_eq!(refused(MAX_POLL_RECORDS, "500"), "librdkafka returns one record from each poll");
+        let bytes = "librdkafka returns the bytes as they are";
+        assert_eq!(refused(VALUE_DESERIALIZER, "IntegerDeserializer"), bytes);
         assert!(ConsumerConfig::read(&given(&[(STRATEGY, "cooperative-sticky")])).is_ok());
     }
 }

@@ -10,7 +10,7 @@ mod tests;
 use std::collections::BTreeSet;
 
 use super::boot::Boot;
-use super::command::{Clients, CommandError, parse, print};
+use super::command::{Clients, CommandError, Question, Written, is_question, parse, print};
 use super::journal::{Entry, Journal};
 use super::ledger::Ledger;
 use super::narrative::Narrative;
@@ -158,6 +158,36 @@ impl Session {
         let command = self.clients.complete(parse(text)?)?;
         self.world.check(&command)?;
         Ok(command)
+    }
+
+    /// The answer to a question, line by line; `None` if the text is no question.
+    ///
+    /// # Errors
+    ///
+    /// The text cannot be read, or it names a record that there is not, with its place.
+    pub fn ask(&self, text: &str) -> Option<Result<Vec<String>, CommandError>> {
+        match parse(text) {
+            Ok(Written::Question(question)) => Some(self.answer(&question)),
+            Ok(_) => None,
+            Err(error) => is_question(text).then_some(Err(error)),
+        }
+    }
+
+    fn answer(&self, question: &Question) -> Result<Vec<String>, CommandError> {
+        match question {
+            Question::Ledger(within) => Ok(self.ledger.tell(within)),
+            Question::Story { of, number, column } => {
+                let story = self.ledger.story_named(of, *number);
+                let missing = || {
+                    let reason = format!(
+                        "there is no record {number} of {of}: it is a partition and an offset, or a producer and the \
+                         number of its record, of those that the ledger keeps"
+                    );
+                    CommandError::new(*column, reason)
+                };
+                story.map(|story| story.text()).ok_or_else(missing)
+            }
+        }
     }
 
     /// Does one event; `false` when there is none left.

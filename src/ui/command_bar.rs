@@ -52,6 +52,9 @@ pub fn CommandBar(props: &CommandBarProps) -> Html {
         None => ("answer", String::new()),
         Some(Answer::Given(text)) => ("answer", format!("Given: {text}")),
         Some(Answer::Refused { text, reason }) => ("answer refused", format!("Refused: {text}. {reason}")),
+        Some(Answer::Told { question, lines }) => {
+            ("answer told", format!("{question}\n{}", lines.join("\n")))
+        }
         Some(Answer::Measured(sentence)) => ("answer", sentence.to_string()),
     };
     html! {

@@ -28,6 +28,8 @@ pub enum Answer {
     Given(Rc<str>),
     /// A command was refused, for a reason in one sentence.
     Refused { text: Rc<str>, reason: Rc<str> },
+    /// What was asked, as lines.
+    Told { question: Rc<str>, lines: Rc<[Rc<str>]> },
     /// How quick this browser is, as a sentence.
     Measured(Rc<str>),
 }
@@ -45,14 +47,14 @@ impl Answer {
     pub fn command(&self) -> Option<&str> {
         match self {
             Answer::Given(text) | Answer::Refused { text, .. } => Some(text),
-            Answer::Measured(_) => None,
+            Answer::Told { .. } | Answer::Measured(_) => None,
         }
     }
 
     pub fn refusal(&self) -> Option<&Rc<str>> {
         match self {
             Answer::Refused { reason, .. } => Some(reason),
-            Answer::Given(_) | Answer::Measured(_) => None,
+            Answer::Given(_) | Answer::Told { .. } | Answer::Measured(_) => None,
         }
     }
 }
@@ -167,9 +169,21 @@ impl Store {
         self.change(|state| state.focus = focus);
     }
 
-    /// Gives a command; what came of it is published as the answer.
+    /// Gives a command or asks a question; what came of it is published as the answer.
     pub fn command(&self, text: &str) {
         self.change(|state| {
+            if let Some(told) = state.run.session.ask(text) {
+                state.answer = Some(Rc::new(match told {
+                    Ok(lines) => {
+                        let lines = lines.into_iter().map(Rc::from).collect();
+                        Answer::Told { question: Rc::from(text), lines }
+                    }
+                    Err(error) => {
+                        Answer::Refused { text: Rc::from(text), reason: Rc::from(error.to_string()) }
+                    }
+                }));
+                return;
+            }
             let refusal = state.run.command(text).err().map(Rc::from);
             state.answer = Some(Answer::of_command(text, refusal));
             crash::note(state.run.session.seed(), &state.run.journal());

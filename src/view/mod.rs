@@ -5,6 +5,7 @@
 pub mod act;
 pub mod announce;
 pub mod build;
+pub mod ledger;
 pub mod links;
 pub mod model;
 pub mod row;

@@ -14,7 +14,7 @@ use glassbroker::kafka::types::{
     BrokerId, ClientName, ControllerId, GroupId, NodeId, Offset, Topic, TopicPartition,
 };
 use glassbroker::lab::command::{Written, parse};
-use glassbroker::lab::ledger::{Count, GroupCount, Ledger};
+use glassbroker::lab::ledger::{Count, GroupCount, Ledger, Within};
 use glassbroker::sim::{Command, Refusal, Target, TraceEntry, World, WorldConfig};
 
 /// `name count` of those that are not 0.
@@ -372,17 +372,14 @@ impl Cluster {
 
     /// What became of a topic's records: `produced 7, acknowledged 7, stored 5, lost 2`.
     pub fn outcome(&self, topic: &str) -> String {
-        let totals = self.ledger().totals();
-        let Some(totals) = totals.topics.get(&Topic::new(topic)) else { return String::new() };
+        let totals = self.ledger().totals().records(&Within::Topic(Topic::new(topic)));
         let counts = Count::ALL.iter().map(|count| (count.name(), totals.count(*count)));
         said(counts)
     }
 
     /// What a group did with them: `delivered 10, processed 10, processed twice 7`.
     pub fn outcome_of(&self, group: &str, topic: &str) -> String {
-        let totals = self.ledger().totals();
-        let totals = totals.groups.get(&(GroupId::new(group), Topic::new(topic)));
-        let Some(totals) = totals else { return String::new() };
+        let totals = self.ledger().totals().group(&GroupId::new(group), &Within::Topic(Topic::new(topic)));
         said(GroupCount::ALL.iter().map(|count| (count.name(), totals.count_of(*count))))
     }
 

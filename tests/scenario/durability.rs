@@ -193,6 +193,7 @@ fn a19_below_min_isr_acks_all_is_refused_again_and_again_and_fails_after_120_s()
     assert!(retries.len() > 100 && retries.iter().all(|error| *error == ErrorCode::NotEnoughReplicas));
     assert_eq!(c.replicas("t-0"), "1:5/5", "R-REPL-30: nothing was stored");
     assert_eq!(position(&c), Some(5), "consumers read all the while");
+    assert_eq!(c.outcome("t"), "produced 6, acknowledged 5, failed 1, stored 5");
 }
 
 #[test]
@@ -207,6 +208,7 @@ fn a19_a_retry_succeeds_once_when_a_replica_returns_in_time() {
     c.until("it is acknowledged", 20_000, |c| acknowledged(c, "p")[5..] == [5]);
     c.run_ms(2_000);
     assert_eq!(c.replicas("t-0"), "1:6/6 2:6/6", "exactly one copy");
+    assert_eq!(c.outcome("t"), "produced 6, acknowledged 6, stored 6");
 }
 
 #[test]
@@ -217,6 +219,7 @@ fn a20_below_min_isr_acks_1_is_accepted_and_nobody_can_read_it_until_a_replica_r
     c.run_ms(1_000);
     assert_eq!(acknowledged(&c, "p")[5..], [5]);
     assert_eq!(c.replicas("t-0"), "1:6/5", "R-REPL-13: the high watermark stays");
+    assert_eq!(c.outcome("t"), "produced 6, acknowledged 6, stored 6, not visible 1");
     reader(&mut c);
     assert_eq!(end_for_consumers(&mut c, "tool"), 5, "R-LOG-28: the end for consumers");
     c.run_ms(10_000);
@@ -224,6 +227,7 @@ fn a20_below_min_isr_acks_1_is_accepted_and_nobody_can_read_it_until_a_replica_r
     c.start(2);
     c.until("the record appears", 20_000, |c| position(c) == Some(6));
     assert_eq!(c.partition(1, "t-0").expect("leader").log.high_watermark(), Offset(6));
+    assert_eq!(c.outcome("t"), "produced 6, acknowledged 6, stored 6");
 }
 
 #[test]
@@ -242,6 +246,7 @@ fn a20_it_is_gone_when_another_replica_is_elected_instead() {
     c.until("broker 1 follows and has forgotten it", 20_000, |c| {
         c.replicas("t-0").starts_with("1:5/5 2:5/5")
     });
+    assert_eq!(c.outcome("t"), "produced 6, acknowledged 6, stored 5, lost 1");
 }
 
 #[test]
@@ -254,4 +259,5 @@ fn a22_min_insync_replicas_counts_no_more_than_there_are_replicas() {
     c.run_ms(500);
     assert_eq!((acknowledged(&c, "all"), acknowledged(&c, "one")), (vec![0], vec![1]));
     assert_eq!(c.replicas("t-0"), "1:2/2", "R-REPL-13");
+    assert_eq!(c.outcome("t"), "produced 2, acknowledged 2, stored 2");
 }

@@ -109,6 +109,7 @@ fn ex_18_an_eager_rebalance_commits_revokes_and_hands_over_at_the_commit() {
         _ => None,
     });
     assert_eq!(start, Some(other), "c2 starts where c1 committed");
+    assert_eq!(c.outcome_of("g", "t"), "delivered 100, processed 100", "nothing comes twice");
 }
 
 #[test]
@@ -136,6 +137,7 @@ fn ex_18_a_member_stuck_beyond_max_poll_interval_leaves_and_its_late_commit_fail
         _ => None,
     });
     assert_eq!(error, Some(ErrorCode::UnknownMemberId));
+    assert_eq!(c.outcome_of("g", "t"), "delivered 20, processed 20, processed twice 20");
 }
 
 /// R-CONS-26.

@@ -4,9 +4,9 @@
 //! runs the same program, takes over. What both have processed is counted.
 
 use glassbroker::kafka::event::Event;
-use glassbroker::lab::ledger::GroupCount;
+use glassbroker::lab::ledger::{GroupCount, Within};
 
-use crate::dsl::Cluster;
+use crate::dsl::{Cluster, cluster};
 use crate::programs::{MANUAL, is_halted, read, ten_records};
 
 /// How often each record was processed, by whomever.
@@ -132,4 +132,57 @@ fn a49_librdkafkas_timer_loses_the_record_in_hand_and_repeats_what_finished_sinc
 #[test]
 fn a_commit_of_what_the_workers_have_done_repeats_and_never_loses_wherever_the_program_is_killed() {
     assert_eq!(outcome(&["poll", "hand off 2ms to 2 workers", "commit done"], &MANUAL), REPEATS);
+}
+
+/// EX-34, R-CONS-4, R-CONS-15: what a poll() returns is a part of what was fetched, and a commit is of that part.
+#[test]
+fn ex_34_a_commit_after_the_first_of_three_polls_of_one_answer_is_of_what_it_returned() {
+    let mut c = cluster(3).topic("t", 1, 3, &[]);
+    c.producer("p", "t", "1000/s", &[]);
+    c.send("p", 1_200);
+    c.run_ms(1_000);
+    let polls = |c: &Cluster, name: &str| -> Vec<i64> {
+        let of = |event: &Event| match event {
+            Event::Polled { client, records, .. } if client.as_str() == name => Some(*records),
+            _ => None,
+        };
+        c.events().filter_map(of).collect()
+    };
+    let program = ["poll", "process 1ms", "commit"];
+    c.consumer("first", "g", &["t"], &program, &MANUAL);
+    c.give(read("crash first after commit"));
+    c.until_event("it is killed there", 60_000, is_halted);
+    assert_eq!(polls(&c, "first"), [500]);
+    assert_eq!(c.outcome_of("g", "t"), "delivered 500, processed 500, waiting 700");
+    c.consumer("second", "g", &["t"], &program, &MANUAL);
+    c.run_ms(30_000);
+    assert_eq!(polls(&c, "second"), [500, 200]);
+    assert_eq!(c.outcome_of("g", "t"), "delivered 1200, processed 1200");
+}
+
+/// A67: a group with a great lag that keeps up, and one with a small lag that is slow. What tells them apart is how old the
+/// oldest record is that waits.
+#[test]
+fn a67_the_group_with_the_smaller_lag_is_the_one_that_is_late() {
+    let mut c = cluster(3).topic("quick", 1, 3, &[]).topic("slow", 1, 3, &[]);
+    let config = [("auto.offset.reset", "earliest"), ("max.poll.records", "1")];
+    for (name, burst, rate, work) in
+        [("quick", 100, "49/s", "process 20ms"), ("slow", 20, "1/2s", "process 2s")]
+    {
+        let producer = format!("burst-{name}");
+        c.producer(&producer, name, "1000/s", &[]);
+        c.send(&producer, burst);
+        c.give(read(&format!("add producer steady-{name} to {name} rate {rate} keys key")));
+        c.consumer(name, name, &[name], &["poll", work], &config);
+    }
+    c.run_ms(60_000);
+    let totals = c.ledger().totals();
+    let waits = |group: &str| {
+        let of_group = totals.group(&group.into(), &Within::All);
+        let oldest = of_group.first_of(GroupCount::Waiting).expect("some wait");
+        (of_group.count_of(GroupCount::Waiting), c.now_ms() - oldest.made.time.ms())
+    };
+    let ((many, young_ms), (few, old_ms)) = (waits("quick"), waits("slow"));
+    assert!(many > 100 && few < 40, "{many} and {few} records");
+    assert!(young_ms < 10_000 && old_ms > 30_000, "{young_ms} and {old_ms} ms");
 }

@@ -2,7 +2,7 @@
 
 use glassbroker::kafka::controller::elections::ElectionType;
 use glassbroker::kafka::types::{BrokerId, Offset};
-use glassbroker::lab::ledger::{Count, Ledger};
+use glassbroker::lab::ledger::{Count, Ledger, Within};
 use glassbroker::sim::{Command, Target, WorldConfig};
 
 use crate::dsl::{Cluster, cluster, cluster_with, config, tp};
@@ -36,6 +36,7 @@ fn a_record_that_goes_its_way_is_told_from_send_to_its_last_reader() {
             "p hands it to send(); it goes into a batch for t-0",
             "the batch is sent to broker 1",
             "broker 1, leader in epoch 0, stores it in t-0 at offset 0",
+            "the high watermark of t-0 passes it",
             "p is told: written at offset 0",
             "poll() returns it to a of group g",
             "a of group g has processed it",
@@ -53,7 +54,7 @@ fn a16_the_two_records_that_went_with_their_leader_are_lost_and_the_leader_chang
     c.cut(1, 3);
     c.send("p", 2);
     c.run_ms(500);
-    assert_eq!(c.outcome("t"), "produced 7, acknowledged 7, stored 7");
+    assert_eq!(c.outcome("t"), "produced 7, acknowledged 7, stored 7, not visible 2");
     c.kill(1);
     c.until("broker 2 leads", 12_000, |c| c.registration("t-0").starts_with("2 "));
     c.run_ms(1_000);
@@ -81,7 +82,7 @@ fn a17_acks_all_that_waits_for_every_in_sync_replica_loses_nothing() {
     c.give(Command::Freeze(Target::Broker(BrokerId(3))));
     c.send("p", 1);
     c.run_ms(4_000);
-    assert_eq!(c.outcome("t"), "produced 6, acknowledged 5, unanswered 1, stored 6");
+    assert_eq!(c.outcome("t"), "produced 6, acknowledged 5, unanswered 1, stored 6, not visible 1");
     let (_, now) = story(&c, 5);
     assert_eq!(
         now,
@@ -157,7 +158,7 @@ fn a09_a_retry_stands_behind_what_was_sent_later_without_idempotence() {
     let overtaken = |c: &Cluster| !last(c).starts_with("{\"n\":4,");
     let met = (0..100).map(|wait_ms| (wait_ms, refused_for_a_moment(wait_ms, false)));
     let (wait_ms, c) = { met }.find(|(_, c)| overtaken(c)).expect("some wait splits them");
-    let first = c.ledger().totals().topics[&"t".into()].first(Count::Reordered).cloned();
+    let first = c.ledger().totals().records(&Within::All).first(Count::Reordered).cloned();
     let first = first.unwrap_or_else(|| panic!("{}: {}", c.outcome("t"), c.report()));
     assert_eq!((first.number, first.offset.is_some_and(|offset| offset > Offset(0))), (1, true));
     assert!(c.outcome("t").starts_with("produced 4, acknowledged 4, stored 4, reordered "));
@@ -213,7 +214,9 @@ fn a_crash_before_the_commit_processes_twice_and_misses_nothing() {
     let mut c = records(10, &[], &[]);
     let config = &[("max.poll.records", "10"), ("auto.offset.reset", "earliest")];
     c.consumer("first", "g", &["t"], &["poll", "process 500ms"], config);
-    c.until("seven are processed", 30_000, |c| c.outcome_of("g", "t") == "delivered 10, processed 7");
+    c.until("seven are processed", 30_000, |c| {
+        c.outcome_of("g", "t") == "delivered 10, in hand 3, processed 7"
+    });
     c.give(Command::Crash("first".into()));
     c.consumer("second", "g", &["t"], &["poll", "process 500ms"], config);
     c.run_ms(90_000);
@@ -228,7 +231,9 @@ fn a_commit_before_processing_misses_what_was_in_hand_and_the_commit_is_named() 
     let mut c = records(10, &[], &[]);
     let config = &[("auto.offset.reset", "earliest"), ("enable.auto.commit", "false")];
     c.consumer("first", "g", &["t"], &["poll", "commit", "process 500ms"], config);
-    c.until("four are processed", 30_000, |c| c.outcome_of("g", "t") == "delivered 10, processed 4");
+    c.until("four are processed", 30_000, |c| {
+        c.outcome_of("g", "t") == "delivered 10, in hand 6, processed 4"
+    });
     c.give(Command::Crash("first".into()));
     assert_eq!(c.outcome_of("g", "t"), "delivered 10, processed 4, missed 6");
     c.consumer("second", "g", &["t"], &["poll", "commit", "process 500ms"], config);
@@ -321,4 +326,57 @@ fn what_falls_out_of_the_bound_is_counted_and_a_greater_bound_brings_it_back() {
     assert_eq!(few.count(Count::Produced), all.count(Count::Produced));
     assert!(small.record_of(&"p".into(), 3).is_none());
     assert!(c.ledger().record_of(&"p".into(), 3).is_some());
+}
+
+/// A client that lives and does not go on may still finish what it has; until then it is told of by name.
+#[test]
+fn what_a_client_has_in_hand_that_hangs_or_stands_still_is_stuck() {
+    let mut c = records(10, &[], &[]);
+    let manual = [("auto.offset.reset", "earliest"), ("enable.auto.commit", "false")];
+    c.consumer("first", "g", &["t"], &["poll", "process 10ms", "commit"], &manual);
+    c.order("hang first at process record t-0 offset 3");
+    c.run_ms(10_000);
+    assert_eq!(c.outcome_of("g", "t"), "delivered 10, in hand 7, stuck 7, processed 3");
+    let (_, now) = story(&c, 5);
+    let hangs = now.last().expect("how it stands");
+    assert!(
+        hangs.starts_with("first of group g has it in hand, and hangs at line 2, process 10ms since "),
+        "{hangs}"
+    );
+    c.order("freeze first");
+    let (_, now) = story(&c, 5);
+    assert!(now.last().expect("how it stands").contains("stands still since"), "{now:?}");
+    c.order("thaw first");
+    c.order("wake first");
+    c.run_ms(1_000);
+    assert_eq!(c.outcome_of("g", "t"), "delivered 10, processed 10");
+}
+
+/// R-CONS-17: who never processes lets go of what it has with its next poll(), and its commit goes past it.
+#[test]
+fn what_a_program_without_process_was_given_is_in_its_hand_until_its_next_poll() {
+    let mut c = records(10, &[], &[]);
+    c.consumer("first", "g", &["t"], &["poll"], &[("auto.offset.reset", "earliest")]);
+    c.until("it has all", 20_000, |c| c.outcome_of("g", "t") == "delivered 10, in hand 10");
+    c.run_ms(2_000);
+    assert_eq!(c.outcome_of("g", "t"), "delivered 10, waiting 10");
+    c.run_ms(6_000);
+    assert_eq!(c.outcome_of("g", "t"), "delivered 10, missed 10");
+}
+
+#[test]
+fn an_attempt_that_is_not_kept_is_counted() {
+    let mut c = cluster(3).topic("t", 1, 3, &[("min.insync.replicas", "2")]);
+    c.producer("p", "t", "100/s", &[]);
+    for broker in [2, 3] {
+        c.kill(broker);
+    }
+    c.until("only broker 1 is in sync", 30_000, |c| c.registration("t-0").ends_with("isr[1]"));
+    c.send("p", 1);
+    c.run_ms(60_000);
+    let ledger = c.ledger();
+    let batch = ledger.batches().last().expect("one is on its way");
+    let attempts = i64::from(batch.sends.last().expect("sent").attempt);
+    assert!(attempts > 20 && batch.sends.len() == 16, "{attempts}");
+    assert_eq!(batch.unkept_sends, attempts - 16);
 }

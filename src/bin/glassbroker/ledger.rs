@@ -1,49 +1,19 @@
-//! What became of records, in the terminal: in numbers, one by one, and beside what a scenario expects.
+//! What became of records, in the terminal: what is asked of a run, and what a scenario expects of it.
 
 use std::io::Write;
 
 use glassbroker::kafka::time::Time;
-use glassbroker::lab::ledger::{Count, Example, Expectation, GroupCount, Ledger};
+use glassbroker::lab::ledger::{Expectation, Ledger};
+use glassbroker::lab::session::Session;
 
 use crate::Failure;
 
-/// Prints what is not nothing, topic by topic and group by group.
-pub fn totals(ledger: &Ledger, out: &mut impl Write) -> Result<(), Failure> {
-    let totals = ledger.totals();
-    for (topic, of_topic) in &totals.topics {
-        writeln!(out, "records of {topic}")?;
-        for count in Count::ALL {
-            line(count.name(), of_topic.count(*count), of_topic.first(*count), out)?;
-        }
-    }
-    for ((group, topic), of_group) in &totals.groups {
-        writeln!(out, "group {group} and the records of {topic}")?;
-        for count in GroupCount::ALL {
-            line(count.name(), of_group.count_of(*count), of_group.first_of(*count), out)?;
-        }
-    }
-    if totals.forgotten > 0 {
-        writeln!(out, "{} of these are counted as they stood when the ledger let them go", totals.forgotten)?;
-    }
-    Ok(())
-}
-
-fn line(name: &str, number: i64, first: Option<&Example>, out: &mut impl Write) -> Result<(), Failure> {
-    if let Some(first) = first {
-        writeln!(out, "  {name:<18}{number:>8}  first {first}")?;
-    }
-    Ok(())
-}
-
-/// Tells one record's story.
-pub fn story(ledger: &Ledger, name: &str, out: &mut impl Write) -> Result<(), Failure> {
-    let story = ledger.story_named(name).ok_or_else(|| Failure::NoRecord(name.to_owned()))?;
-    writeln!(out, "{}", story.title)?;
-    for line in &story.lines {
-        writeln!(out, "  {}  {}", line.at.time, line.text)?;
-    }
-    for sentence in &story.now {
-        writeln!(out, "  {sentence}")?;
+/// Prints the answer to a question, such as `ledger of orders`.
+pub fn ask(session: &Session, question: &str, out: &mut impl Write) -> Result<(), Failure> {
+    let answer = session.ask(question).ok_or_else(|| Failure::NoQuestion(question.to_owned()))?;
+    let wrong = |error| Failure::Question { question: question.to_owned(), error };
+    for line in answer.map_err(wrong)? {
+        writeln!(out, "{line}")?;
     }
     Ok(())
 }

@@ -17,13 +17,14 @@ use std::time::{Duration, Instant};
 use glassbroker::bench::{assign, engine};
 use glassbroker::conformance::ConformanceError;
 use glassbroker::kafka::time::{Time, parse_us};
+use glassbroker::lab::command::CommandError;
 use glassbroker::lab::session::{Options, Session};
 use glassbroker::lab::words::count;
 use lexopt::Arg::{Long, Short, Value};
 use lexopt::ValueExt;
 
 const USAGE: &str = "\
-usage: glassbroker run FILE [--for 60s] [--seed N] [--strict] [--explain] [--ledger] [--story \"orders-0 17\"]
+usage: glassbroker run FILE [--for 60s] [--seed N] [--strict] [--explain] [--ledger] [--story \"orders-0 17\"] [--ask TEXT]
        glassbroker check FILE
        glassbroker bench [assign | FILE] [--for 60s]
        glassbroker conformance [--vectors DIR]
@@ -44,6 +45,7 @@ rules   counts the rules of Kafka that hold here; with an id such as R-REPL-30, 
 --explain  tell the rules of Kafka that the narrative cites
 --ledger  tell in numbers what became of the records
 --story  tell what became of the record at this offset, or of a producer's record by its number (\"checkout-api 17\")
+--ask   answer a question as the page does, such as \"ledger of partition orders-0\"
 --vectors  a folder of recordings instead of tests/vectors; a file that nothing reads is an error";
 
 const DEFAULT_SCENARIO: &str = include_str!("../../../static/scenarios/default.toml");
@@ -93,10 +95,10 @@ enum Failure {
     Cases,
     #[error("{} not as the scenario expects", count(*.0, "count"))]
     Expectations(i64),
-    #[error(
-        "there is no record {0:?}: it is a partition and an offset, or a producer and the number of its record"
-    )]
-    NoRecord(String),
+    #[error("{0:?} asks nothing; questions are ledger, ledger of orders, story orders-0 17")]
+    NoQuestion(String),
+    #[error("{question}: {error}")]
+    Question { question: String, error: CommandError },
     #[error("{0}")]
     Output(#[from] io::Error),
 }
@@ -118,8 +120,8 @@ struct Arguments {
     vectors: Option<String>,
     until: Option<Time>,
     explain: bool,
-    ledger: bool,
-    stories: Vec<String>,
+    /// To be answered at the end.
+    questions: Vec<String>,
     options: Options,
 }
 
@@ -132,8 +134,7 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
         vectors: None,
         until: None,
         explain: false,
-        ledger: false,
-        stories: Vec::new(),
+        questions: Vec::new(),
         options: Options::default(),
     };
     while let Some(argument) = parser.next()? {
@@ -143,8 +144,9 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
             Long("seed") => arguments.options.seed = Some(parser.value()?.parse()?),
             Long("vectors") => arguments.vectors = Some(parser.value()?.string()?),
             Long("explain") => arguments.explain = true,
-            Long("ledger") => arguments.ledger = true,
-            Long("story") => arguments.stories.push(parser.value()?.string()?),
+            Long("ledger") => arguments.questions.push("ledger".to_owned()),
+            Long("story") => arguments.questions.push(format!("story {}", parser.value()?.string()?)),
+            Long("ask") => arguments.questions.push(parser.value()?.string()?),
             Long("strict") => arguments.options.strict = true,
             Value(word) if task.is_none() => task = Some(word.parse_with(parse_task)?),
             Value(file) if arguments.file.is_none() => arguments.file = Some(file.string()?),

@@ -36,11 +36,8 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
         writeln!(out, "{at}  expected {expectation}: the run ends before")?;
         missed += 1;
     }
-    if arguments.ledger {
-        ledger::totals(session.ledger(), out)?;
-    }
-    for record in &arguments.stories {
-        ledger::story(session.ledger(), record, out)?;
+    for question in &arguments.questions {
+        ledger::ask(&session, question, out)?;
     }
     if arguments.explain {
         for id in cited {

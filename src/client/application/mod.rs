@@ -213,6 +213,7 @@ impl Application {
                 return true;
             };
             self.has_called = true;
+            self.tell_result(line, fx);
             self.call(now, call, fx);
         }
         let Some(returned) = self.producer.take_returned() else { return false };
@@ -224,6 +225,14 @@ impl Application {
             Err(error) => self.handle_exception(now, line, &error, fx),
         }
         true
+    }
+
+    /// A record is about to be sent that was made of the one in hand.
+    fn tell_result(&self, line: Line, fx: Fx<'_>) {
+        if let (Line::SendResults, Some(record)) = (line, self.consumer.program().record_in_hand()) {
+            let (client, of, offset) = (self.spec.name.clone(), record.tp.clone(), record.offset);
+            fx.event(Event::Application(ApplicationEvent::ResultSent { client, of, offset }));
+        }
     }
 
     /// What `KafkaProducer`'s documentation has an application do.

@@ -82,6 +82,7 @@ impl Consumer {
             Call::ConsumerHeartbeat(kind) => self.on_goodbye(kind),
             Call::OffsetCommit(call) => self.commit_done(now, &call, Err(CommitError::Retriable), fx),
             Call::OffsetFetch { attempt } => self.offset_fetch_failed(now, attempt),
+            Call::Look(asked) => self.look_failed(now, &asked),
             Call::ListOffsets(asked) => asked.iter().for_each(|(tp, _)| self.reset_failed(now, tp)),
             Call::OffsetForLeaderEpoch(asked) => {
                 asked.iter().for_each(|validation| self.validation_failed(now, &validation.tp));
@@ -130,6 +131,7 @@ impl Consumer {
             (Call::OffsetFetch { attempt }, Response::OffsetFetch(answer)) => {
                 self.on_offset_fetch(now, attempt, answer, fx);
             }
+            (Call::Look(asked), Response::ListOffsets(answer)) => self.on_looked_up(now, &asked, answer),
             (Call::ListOffsets(asked), Response::ListOffsets(answer)) => {
                 self.on_list_offsets(now, &asked, answer, fx);
             }

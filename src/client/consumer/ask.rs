@@ -3,15 +3,17 @@
 //! **Invariant:** the consumer is not thread-safe: what is asked for is done by the application's thread, between two
 //! lines of its program. A poll() that waits is ended for it, as by wakeup(), and called again.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use super::choice::Choice;
 use super::closing::GroupMembership;
 use super::config::OffsetReset;
+use super::looking::{Looking, Lookup};
 use super::owned::Position;
 use super::reason::LeaveReason;
 use super::{Activity, Consumer, ConsumerTimer};
 use crate::client::metadata::Also;
+use crate::client::program::RunsProgram;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::{Event, PositionSource, RevokeReason};
 use crate::kafka::time::Time;
@@ -28,6 +30,11 @@ pub enum Ask {
     Seek {
         partition: TopicPartition,
         to: SeekTo,
+    },
+    /// beginningOffsets() and the like.
+    Look {
+        what: Lookup,
+        partitions: Vec<TopicPartition>,
     },
     Commit {
         /// `None`: of all positions.
@@ -105,6 +112,10 @@ impl Consumer {
             Ask::Pause(partitions) | Ask::Resume(partitions) => {
                 partitions.iter().try_for_each(|tp| self.check_assigned(tp))
             }
+            Ask::Look { what: Lookup::Position | Lookup::Lag, partitions } if chosen.is_none() => {
+                partitions.iter().try_for_each(|tp| self.check_assigned(tp))
+            }
+            Ask::Look { partitions, .. } => check_twice(partitions.iter().map(TopicPartition::to_string)),
             Ask::Seek { partition, .. } => self.check_assigned(partition),
             Ask::Commit { .. } if !self.spec.has_group() => Err(AskError::NoGroup),
             Ask::Commit { offsets, .. } => {
@@ -152,6 +163,7 @@ impl Consumer {
             Ask::Pause(partitions) => return self.set_paused(partitions, true, fx),
             Ask::Resume(partitions) => return self.set_paused(partitions, false, fx),
             Ask::Commit { offsets, waits } => self.commit(now, offsets, waits, fx),
+            Ask::Look { what, partitions } => self.look_up(now, what, partitions, fx),
             Ask::Seek { partition, to } => return self.seek(&partition, to, fx),
         }
         Ok(())
@@ -303,7 +315,9 @@ impl Consumer {
             choice => choice.map(Choice::topics).unwrap_or_default(),
         };
         self.metadata.want_also(also);
-        self.metadata.want(self.membership.group_topics.iter().cloned().chain(own).collect());
+        let looked_up = self.looking.iter().flat_map(Looking::topics);
+        let group_topics = self.membership.group_topics.iter().cloned();
+        self.metadata.want(group_topics.chain(own).chain(looked_up).collect());
     }
 }
 
@@ -314,9 +328,13 @@ fn check_names(choice: &Choice) -> Result<(), AskError> {
         Choice::Partitions(partitions) => partitions.iter().map(TopicPartition::to_string).collect(),
         Choice::Pattern(_) | Choice::Re2j(_) => Vec::new(),
     };
-    let mut seen: BTreeMap<&str, ()> = BTreeMap::new();
-    match names.iter().find(|name| seen.insert(name, ()).is_some()) {
-        Some(name) => Err(AskError::Twice(name.clone())),
+    check_twice(names.into_iter())
+}
+
+fn check_twice(mut names: impl Iterator<Item = String>) -> Result<(), AskError> {
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    match names.find(|name| !seen.insert(name.clone())) {
+        Some(name) => Err(AskError::Twice(name)),
         None => Ok(()),
     }
 }

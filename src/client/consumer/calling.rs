@@ -4,7 +4,7 @@
 
 use super::{Activity, Consumer, ConsumerSpec, ConsumerTimer, SpecError};
 use crate::client::group_metadata::GroupMetadata;
-use crate::client::program::Line;
+use crate::client::program::{Line, RunsProgram};
 use crate::kafka::effects::Effects;
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
@@ -43,6 +43,7 @@ impl Consumer {
             self.subscription.forget_positions();
             self.fetcher.retain(|_| false);
             self.committed_lookup.restart();
+            self.program.let_go(&self.spec.name, fx);
             self.program.begin_again();
             self.come_to_line(now, fx);
             self.run(now, fx);

@@ -38,6 +38,7 @@ impl Consumer {
             | Activity::Committing { .. }
             | Activity::Hanging { .. }
             | Activity::Calling { .. }
+            | Activity::Looking { .. }
             | Activity::CommittingAsync => {
                 self.close_requested = Some(options);
             }

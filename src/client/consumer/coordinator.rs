@@ -33,6 +33,7 @@ impl Consumer {
             | Activity::Processing { .. }
             | Activity::Hanging { .. }
             | Activity::Calling { .. }
+            | Activity::Looking { .. }
             | Activity::CommittingAsync => false,
         };
         let application = application || self.commits.wait_for_coordinator();

@@ -8,10 +8,11 @@ use std::rc::Rc;
 use bytes::Bytes;
 use kafka_protocol::messages::fetch_response::PartitionData;
 
-use super::config::IsolationLevel;
+use super::config::{Deserializer, IsolationLevel};
 use super::owned::Position;
+use crate::kafka::event::RecordPart;
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::record::{AbortedProducers, Batch, split_batches};
+use crate::kafka::record::{AbortedProducers, Batch, BatchError, split_batches};
 use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, ProducerId, Topic, TopicPartition};
 
 /// What a fetch brought of one partition, as far as poll() has not taken it.
@@ -39,8 +40,17 @@ struct Contents {
     aborted: Vec<(Offset, Offset)>,
     /// Behind the last batch: control batches and gaps count too.
     end: Option<Position>,
-    /// What makes the bytes behind the records unreadable.
-    corrupt: Option<ErrorCode>,
+    /// What cannot be read behind the records.
+    unreadable: Option<Unreadable>,
+}
+
+/// Where poll() comes no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    /// The bytes are damaged.
+    Corrupt(ErrorCode),
+    /// A record has a key or value that the application's type cannot be (R-CONS-34).
+    Record { offset: Offset, part: RecordPart },
 }
 
 /// What one poll() takes from a [`Fetched`].
@@ -98,7 +108,7 @@ impl Fetched {
         self.taken += count as i32;
         let drained = count < max;
         if drained
-            && self.contents.corrupt.is_none()
+            && self.contents.unreadable.is_none()
             && let Some(end) = self.contents.end
         {
             self.next = end;
@@ -112,8 +122,8 @@ impl Fetched {
     }
 
     /// Why nothing more can be read from here, once the records before it are taken.
-    pub fn corrupt(&self) -> Option<ErrorCode> {
-        self.contents.corrupt.filter(|_| self.remaining() == 0)
+    pub fn unreadable(&self) -> Option<Unreadable> {
+        self.contents.unreadable.filter(|_| self.remaining() == 0)
     }
 }
 
@@ -126,11 +136,15 @@ pub fn returned(
     isolation: IsolationLevel,
 ) -> Result<(Vec<Offset>, Offset), ErrorCode> {
     let nowhere = TopicPartition::new(&Topic::new(""), 0);
-    let mut fetched = Fetched::new(nowhere, from, answer, Reading { check_crcs: true, isolation });
+    let (key, value) = (Deserializer::Any, Deserializer::Any);
+    let reading = Reading { check_crcs: true, isolation, key, value };
+    let mut fetched = Fetched::new(nowhere, from, answer, reading);
     let (taken, _) = fetched.take(i64::MAX);
-    match fetched.corrupt() {
-        Some(error) => Err(error),
-        None => Ok((taken.records.iter().map(|record| record.offset).collect(), taken.next.offset)),
+    match fetched.unreadable() {
+        Some(Unreadable::Corrupt(error)) => Err(error),
+        None | Some(Unreadable::Record { .. }) => {
+            Ok((taken.records.iter().map(|record| record.offset).collect(), taken.next.offset))
+        }
     }
 }
 
@@ -139,13 +153,15 @@ pub fn returned(
 pub(super) struct Reading {
     pub check_crcs: bool,
     pub isolation: IsolationLevel,
+    pub key: Deserializer,
+    pub value: Deserializer,
 }
 
 impl Reading {
     /// The batches of an answer, up to the first that is damaged.
     fn read(self, bytes: Bytes, answer: &PartitionData, from: Offset) -> Contents {
         let mut aborted = self.aborted(answer);
-        let mut contents = Contents { records: Vec::new(), aborted: Vec::new(), end: None, corrupt: None };
+        let mut contents = Contents { records: Vec::new(), aborted: Vec::new(), end: None, unreadable: None };
         for batch in split_batches(bytes) {
             let read = batch.and_then(|batch| {
                 if self.check_crcs {
@@ -153,26 +169,52 @@ impl Reading {
                 }
                 let is_aborted = aborted.contains(&batch)?;
                 let hidden = is_aborted || batch.is_control();
-                let offsets = if hidden { Vec::new() } else { offsets_of(&batch)? };
+                let offsets = if hidden { (Vec::new(), None) } else { self.offsets_of(&batch, from)? };
                 Ok((batch, is_aborted, offsets))
             });
             match read {
-                Ok((batch, is_aborted, offsets)) => {
+                Ok((batch, is_aborted, (offsets, unreadable))) => {
                     let epoch = batch.leader_epoch();
                     if is_aborted {
                         contents.aborted.push((batch.base_offset(), batch.next_offset()));
                     }
-                    let wanted = offsets.into_iter().filter(|offset| *offset >= from);
-                    contents.records.extend(wanted.map(|offset| Position { offset, epoch }));
+                    contents.records.extend(offsets.into_iter().map(|offset| Position { offset, epoch }));
+                    contents.unreadable = unreadable;
+                    if unreadable.is_some() {
+                        break;
+                    }
                     contents.end = Some(Position { offset: batch.next_offset().max(from), epoch });
                 }
                 Err(error) => {
-                    contents.corrupt = Some(error.code());
+                    contents.unreadable = Some(Unreadable::Corrupt(error.code()));
                     break;
                 }
             }
         }
         contents
+    }
+
+    /// The records of a batch from an offset on, up to the first that cannot be deserialised.
+    fn offsets_of(
+        self,
+        batch: &Batch,
+        from: Offset,
+    ) -> Result<(Vec<Offset>, Option<Unreadable>), BatchError> {
+        let (mut offsets, mut unreadable) = (Vec::new(), None);
+        for raw in batch.block()?.raw_records() {
+            let raw = raw?;
+            let offset = batch.base_offset() + i64::from(raw.offset_delta);
+            if offset < from || unreadable.is_some() {
+                continue;
+            }
+            let parts = [(RecordPart::Key, self.key, raw.key), (RecordPart::Value, self.value, raw.value)];
+            let wrong = parts.into_iter().find(|(_, deserializer, bytes)| deserializer.throws_at(*bytes));
+            match wrong {
+                Some((part, ..)) => unreadable = Some(Unreadable::Record { offset, part }),
+                None => offsets.push(offset),
+            }
+        }
+        Ok((offsets, unreadable))
     }
 
     /// Whose records are passed over; who reads what is not committed passes over nothing.
@@ -185,9 +227,4 @@ impl Reading {
             listed.iter().map(|each| (ProducerId(each.producer_id.0), Offset(each.first_offset))),
         )
     }
-}
-
-fn offsets_of(batch: &Batch) -> Result<Vec<Offset>, crate::kafka::record::BatchError> {
-    let base_offset = batch.base_offset();
-    batch.block()?.raw_records().map(|raw| Ok(base_offset + i64::from(raw?.offset_delta))).collect()
 }

@@ -9,10 +9,10 @@ use std::rc::Rc;
 use kafka_protocol::messages::fetch_response::{FetchResponse, PartitionData};
 use kafka_protocol::protocol::StrBytes;
 
-use super::fetched::{Fetched, Reading, Taken};
+use super::fetched::{Fetched, Reading, Taken, Unreadable};
 use super::owned::{Owned, Position};
 use super::requests::Call;
-use super::{Consumer, ConsumerTimer};
+use super::{Consumer, ConsumerTimer, Exception};
 use crate::client::metadata;
 use crate::client::program::Returned;
 use crate::kafka::effects::Effects;
@@ -48,6 +48,11 @@ impl Fetcher {
     /// The answer that poll() takes from next.
     pub(super) fn foremost(&self) -> Option<&Fetched> {
         self.buffer.front()
+    }
+
+    /// Whether there are answers beside the one that poll() is in the midst of (`FetchBuffer.isEmpty`).
+    pub(super) fn has_answers_waiting(&self) -> bool {
+        self.buffer.iter().enumerate().any(|(place, fetched)| place > 0 || !fetched.is_read())
     }
 
     pub(super) fn buffered_partitions(&self) -> BTreeSet<&TopicPartition> {
@@ -227,7 +232,12 @@ impl Consumer {
         };
         for Answered { tp, wanted, data } in answered {
             self.take_leader_hint(&tp, data, endpoints());
-            let reading = Reading { check_crcs: self.config.check_crcs, isolation: self.config.isolation };
+            let reading = Reading {
+                check_crcs: self.config.check_crcs,
+                isolation: self.config.isolation,
+                key: self.config.key_deserializer,
+                value: self.config.value_deserializer,
+            };
             let fetched = Fetched::new(tp, wanted.fetch_offset, data, reading);
             self.fetcher.buffer.push_back(fetched);
         }
@@ -260,7 +270,7 @@ impl Consumer {
         &mut self,
         now: Time,
         fx: &mut Effects<ConsumerTimer>,
-    ) -> Result<Collected, ErrorCode> {
+    ) -> Result<Collected, Exception> {
         let mut paused = VecDeque::new();
         let collected = self.collect_but(&mut paused, now, fx);
         self.fetcher.buffer.append(&mut paused);
@@ -274,7 +284,7 @@ impl Consumer {
         paused: &mut VecDeque<Fetched>,
         now: Time,
         fx: &mut Effects<ConsumerTimer>,
-    ) -> Result<Collected, ErrorCode> {
+    ) -> Result<Collected, Exception> {
         let mut collected = Collected::default();
         let mut left = i64::from(self.config.max_poll_records);
         while left > 0
@@ -285,13 +295,13 @@ impl Consumer {
                 self.drop_foremost();
                 continue;
             }
-            if let Some(error) = self.error_of(fetched) {
-                if collected.moved && (fetched.error.is_ok() || is_kafkas(error)) {
+            if let Some(exception) = self.exception_of(fetched) {
+                if collected.moved && (fetched.error.is_ok() || is_kafkas(fetched.error)) {
                     // It is thrown by the next poll().
                     break;
                 }
                 // The records that were taken before it are lost to the application, their positions have moved.
-                return Err(error);
+                return Err(exception);
             }
             if !fetched.error.is_ok() {
                 self.handle_partition_error(fx);
@@ -313,7 +323,7 @@ impl Consumer {
             }
             let from = fetched.next_offset();
             let (taken, drained) = fetched.take(left);
-            if drained && fetched.corrupt().is_none() {
+            if drained && fetched.unreadable().is_none() {
                 self.drain_foremost();
             }
             if taken.next.offset > from {
@@ -330,21 +340,28 @@ impl Consumer {
     }
 
     /// What poll() throws at this answer (R-CONS-33, R-CONS-13 without a reset strategy).
-    fn error_of(&self, fetched: &Fetched) -> Option<ErrorCode> {
+    fn exception_of(&self, fetched: &Fetched) -> Option<Exception> {
         let owned = self.subscription.owned().get(&fetched.tp)?;
         let position = owned.position()?;
         match fetched.error {
             ErrorCode::None => {
                 let is_read = self.subscription.is_fetchable(&fetched.tp);
-                fetched.corrupt().filter(|_| is_read && position.offset == fetched.next_offset())
+                let is_met = is_read && position.offset == fetched.next_offset();
+                Some(match fetched.unreadable().filter(|_| is_met)? {
+                    Unreadable::Corrupt(error) => Exception::Error(error),
+                    Unreadable::Record { offset, part } => {
+                        Exception::Unreadable { tp: fetched.tp.clone(), offset, part }
+                    }
+                })
             }
             ErrorCode::OffsetOutOfRange => {
                 let current = position.offset == fetched.offset && owned.preferred.is_none();
-                (current && self.config.auto_offset_reset.is_none()).then_some(fetched.error)
+                (current && self.config.auto_offset_reset.is_none())
+                    .then_some(Exception::Error(fetched.error))
             }
             error if asks_for_metadata(error) => None,
             ErrorCode::UnknownLeaderEpoch | ErrorCode::UnknownServerError => None,
-            error => Some(error),
+            error => Some(Exception::Error(error)),
         }
     }
 
@@ -427,7 +444,7 @@ impl Consumer {
     }
 }
 
-/// Whether it is thrown as a KafkaException; an error that no fetch is known to have is an IllegalStateException, for which
+/// Whether it is thrown as a KafkaException; an answer's error that no fetch is known to have is an IllegalStateException, for which
 /// records do not wait.
 fn is_kafkas(error: ErrorCode) -> bool {
     matches!(

@@ -19,6 +19,7 @@ mod fetched;
 mod fetcher;
 mod handover;
 mod heartbeat;
+mod looking;
 mod membership;
 pub mod modern;
 mod offsets;
@@ -49,6 +50,7 @@ pub use commits::{Commits, SyncCommit, SyncStep};
 pub use config::{ConsumerConfig, IsolationLevel};
 pub use fetched::returned;
 pub use fetcher::Fetcher;
+pub use looking::Lookup;
 pub use membership::{Heartbeat, Identity, Join, JoinPrepare, LastAssignment, MemberState, Membership};
 pub use owned::{FetchState, Owned, Position};
 pub use plan::Snapshot;
@@ -61,14 +63,16 @@ pub use view::Waiting;
 pub use crate::client::coordinator::Coordinator;
 use crate::client::member::{Member, new_member_id};
 use crate::client::metadata::Metadata;
+use crate::client::program::RunsProgram;
 use crate::client::requests::{Requests, begin};
 use crate::kafka::effects::{Effects, Input};
-use crate::kafka::event::Event;
+use crate::kafka::event::{Event, RecordPart};
 use crate::kafka::network_client::NetworkTimer;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, LeaderEpoch, TopicPartition};
+use crate::kafka::types::{BrokerId, ClientName, LeaderEpoch, Offset, TopicPartition};
+use looking::Looking;
 use offsets::CommittedLookup;
 use requests::Call;
 
@@ -106,6 +110,12 @@ enum Exception {
     Error(ErrorCode),
     /// NoOffsetForPartitionException (R-CONS-11).
     NoOffset(Vec<TopicPartition>),
+    /// RecordDeserializationException (R-CONS-34).
+    Unreadable {
+        tp: TopicPartition,
+        offset: Offset,
+        part: RecordPart,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -123,11 +133,17 @@ pub struct Consumer {
     subscription: SubscriptionState,
     commits: Commits,
     committed_lookup: CommittedLookup,
+    looking: Option<Looking>,
     fetcher: Fetcher,
     /// The metadata with which positions were last compared.
     validated_version: u32,
     /// With the newer protocol: fetches wait until committed offsets are known (R-CONS-35).
     is_locating: bool,
+    /// With the newer protocol: what poll() asked the background thread for was done when it had returned already, so that
+    /// the next one finds it done (R-CONS-35).
+    is_poll_left: bool,
+    /// This poll() asks the background thread for nothing in its first pass, as answers wait for it.
+    reuses_poll: bool,
     /// What the next poll() throws, or the call that the application is in.
     to_throw: Option<Exception>,
     /// close() is called instead of the next poll().
@@ -176,9 +192,12 @@ impl Consumer {
             subscription,
             commits: Commits::new(),
             committed_lookup: CommittedLookup::new(),
+            looking: None,
             fetcher: Fetcher::default(),
             validated_version: 0,
             is_locating: false,
+            is_poll_left: false,
+            reuses_poll: false,
             to_throw: None,
             close_requested: None,
             asks: VecDeque::new(),
@@ -239,9 +258,12 @@ impl Consumer {
             Activity::Stopped | Activity::Idle | Activity::Calling { .. } => false,
             Activity::Polling { until, .. } => match self.poll(now, until, fx) {
                 Some(records) => {
-                    self.membership.heartbeat.poll_until =
-                        now.plus_ms(self.config.max_poll_interval_ms.into());
+                    if !self.config.is_modern || self.is_poll_left {
+                        self.membership.heartbeat.poll_until =
+                            now.plus_ms(self.config.max_poll_interval_ms.into());
+                    }
                     records.iter().for_each(|record| self.commits.store(record.tp.clone()));
+                    self.program.let_go(&self.spec.name, fx);
                     self.program.take_batch(records);
                     self.finish_line(now, fx)
                 }
@@ -254,36 +276,16 @@ impl Consumer {
                 self.finish_line(now, fx)
             }
             Activity::Committing { .. } => self.sync_commit_is_over(now, fx) && self.leave_commit(now, fx),
-            Activity::CommittingAsync => self.finish_line(now, fx),
-            Activity::Hanging { after, .. } => {
-                self.program.wakes(Some(now), &self.spec.name, fx) && self.go_on(now, after, fx)
+            Activity::Looking { until } => {
+                let is_over = self.run_look(now, until, fx);
+                if is_over {
+                    self.start_line(now, fx);
+                }
+                is_over
             }
+            Activity::CommittingAsync => self.finish_line(now, fx),
+            Activity::Hanging { .. } => self.wake(now, false, fx),
             Activity::Closing { until, step } => self.run_close(now, until, step, fx),
-        }
-    }
-
-    fn finish_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) -> bool {
-        if !self.program.is_stopped(now, true, &self.spec.name, fx) {
-            self.program.next_line();
-            self.come_to_line(now, fx);
-        }
-        true
-    }
-
-    /// A thread that hung goes on, behind its line or with it.
-    fn go_on(&mut self, now: Time, after: bool, fx: &mut Effects<ConsumerTimer>) -> bool {
-        if after {
-            self.program.next_line();
-            self.come_to_line(now, fx);
-        } else {
-            self.start_line(now, fx);
-        }
-        true
-    }
-
-    fn come_to_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
-        if !self.program.is_stopped(now, false, &self.spec.name, fx) {
-            self.start_line(now, fx);
         }
     }
 
@@ -313,14 +315,115 @@ impl Consumer {
     }
 
     pub fn order(&mut self, now: Time, order: Order, fx: &mut Effects<ConsumerTimer>) {
-        match self.program.activity {
-            Activity::Hanging { after, .. } if order == Order::Wake => {
-                self.program.wakes(None, &self.spec.name, fx);
-                self.go_on(now, after, fx);
-            }
-            _ => self.program.obey(order, &self.spec.name, fx),
-        }
+        self.obey(now, order, fx);
         self.run(now, fx);
+    }
+
+    /// Of what the consumer owns, where to go on behind all that is done.
+    fn done_by_workers(&self) -> Rc<[(TopicPartition, Position)]> {
+        let owned = self.subscription.owned();
+        let done = self.program.workers.done().filter(|(tp, _)| owned.contains_key(tp));
+        done.map(|(tp, offset)| (tp.clone(), Position { offset, epoch: LeaderEpoch::NONE })).collect()
+    }
+
+    /// Before it polls, the application does what it was asked for.
+    fn start_poll(&mut self, now: Time, timeout_ms: i64, fx: &mut Effects<ConsumerTimer>) {
+        self.do_what_is_asked(now, fx);
+        if self.program.activity != Activity::Idle {
+            return;
+        }
+        if let Some(options) = self.close_requested {
+            self.begin_close(now, options);
+        } else if self.subscription.choice().is_some() {
+            self.program.activity = Activity::Polling { since: now, until: now.plus_ms(timeout_ms) };
+            self.reuses_poll = self.is_poll_left && !self.is_locating && self.fetcher.has_answers_waiting();
+        }
+    }
+
+    /// poll(): `None` while it waits, else the records that it returns (R-CONS-7).
+    fn poll(&mut self, now: Time, until: Time, fx: &mut Effects<ConsumerTimer>) -> Option<Vec<Returned>> {
+        let expired = until <= now;
+        loop {
+            let reuses = std::mem::take(&mut self.reuses_poll);
+            self.is_poll_left = self.config.is_modern && !reuses;
+            let mut progress = if reuses { self.poll_nothing_new(fx) } else { self.poll_group(now, fx) };
+            if progress == Progress::Ready && !reuses {
+                progress = self.update_positions(now, fx);
+            }
+            if self.to_throw.is_some() || (progress == Progress::Blocked && !expired) {
+                return None;
+            }
+            let collected = match self.collect(now, fx) {
+                Ok(collected) => collected,
+                Err(exception) => {
+                    self.will_throw(exception);
+                    return None;
+                }
+            };
+            self.is_locating = progress == Progress::Locating;
+            if collected.moved || !self.is_locating {
+                self.send_fetches(now, fx);
+            }
+            if collected.moved {
+                return Some(collected.records);
+            }
+            if !collected.handled_errors && !reuses {
+                return expired.then(Vec::new);
+            }
+        }
+    }
+
+    /// What the background thread was asked for is done, and it is not asked again before what it fetched is taken: no
+    /// interval commit, no reconciliation, and the poll interval goes on (`AsyncKafkaConsumer.checkInflightPoll`).
+    fn poll_nothing_new(&mut self, fx: &mut Effects<ConsumerTimer>) -> Progress {
+        self.call_back(fx);
+        match self.membership.fatal {
+            Some(error) => {
+                self.fail(error);
+                Progress::Blocked
+            }
+            None => Progress::Ready,
+        }
+    }
+
+    fn is_polling(&self) -> bool {
+        matches!(self.program.activity, Activity::Polling { .. })
+    }
+
+    fn fail(&mut self, error: ErrorCode) {
+        self.will_throw(Exception::Error(error));
+    }
+
+    /// Nothing is thrown into the application's own work: it hears of it in its next poll(), unless it is in a call now.
+    fn will_throw(&mut self, exception: Exception) {
+        if !matches!(self.program.activity, Activity::Stopped | Activity::Closing { .. }) {
+            self.to_throw.get_or_insert(exception);
+        }
+    }
+
+    /// The application does not handle exceptions: it closes the consumer on its way out, as with try-finally.
+    fn throw(&mut self, now: Time, exception: Exception, fx: &mut Effects<ConsumerTimer>) {
+        let client = self.spec.name.clone();
+        fx.event(match exception {
+            Exception::Error(error) => Event::ClientFailed { client, error },
+            Exception::NoOffset(partitions) => Event::NoOffsetForPartitions { client, partitions },
+            Exception::Unreadable { tp, offset, part } => {
+                Event::RecordUnreadable { client, tp, offset, part }
+            }
+        });
+        self.begin_close(now, CloseOptions::default());
+    }
+}
+
+impl RunsProgram for Consumer {
+    type Timer = ConsumerTimer;
+
+    fn name(&self) -> ClientName {
+        self.spec.name.clone()
+    }
+
+    fn program_mut(&mut self) -> &mut Program {
+        &mut self.program
     }
 
     fn start_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
@@ -357,82 +460,6 @@ impl Consumer {
                 self.program.activity = Activity::CommittingAsync;
             }
         }
-    }
-
-    /// Of what the consumer owns, where to go on behind all that is done.
-    fn done_by_workers(&self) -> Rc<[(TopicPartition, Position)]> {
-        let owned = self.subscription.owned();
-        let done = self.program.workers.done().filter(|(tp, _)| owned.contains_key(tp));
-        done.map(|(tp, offset)| (tp.clone(), Position { offset, epoch: LeaderEpoch::NONE })).collect()
-    }
-
-    /// Before it polls, the application does what it was asked for.
-    fn start_poll(&mut self, now: Time, timeout_ms: i64, fx: &mut Effects<ConsumerTimer>) {
-        self.do_what_is_asked(now, fx);
-        if self.program.activity != Activity::Idle {
-            return;
-        }
-        if let Some(options) = self.close_requested {
-            self.begin_close(now, options);
-        } else if self.subscription.choice().is_some() {
-            self.program.activity = Activity::Polling { since: now, until: now.plus_ms(timeout_ms) };
-        }
-    }
-
-    /// poll(): `None` while it waits, else the records that it returns (R-CONS-7).
-    fn poll(&mut self, now: Time, until: Time, fx: &mut Effects<ConsumerTimer>) -> Option<Vec<Returned>> {
-        let expired = until <= now;
-        loop {
-            let mut progress = self.poll_group(now, fx);
-            if progress == Progress::Ready {
-                progress = self.update_positions(now, fx);
-            }
-            if self.to_throw.is_some() || (progress == Progress::Blocked && !expired) {
-                return None;
-            }
-            let collected = match self.collect(now, fx) {
-                Ok(collected) => collected,
-                Err(error) => {
-                    self.fail(error);
-                    return None;
-                }
-            };
-            self.is_locating = progress == Progress::Locating;
-            if collected.moved || !self.is_locating {
-                self.send_fetches(now, fx);
-            }
-            if collected.moved {
-                return Some(collected.records);
-            }
-            if !collected.handled_errors {
-                return expired.then(Vec::new);
-            }
-        }
-    }
-
-    fn is_polling(&self) -> bool {
-        matches!(self.program.activity, Activity::Polling { .. })
-    }
-
-    fn fail(&mut self, error: ErrorCode) {
-        self.will_throw(Exception::Error(error));
-    }
-
-    /// Nothing is thrown into the application's own work: it hears of it in its next poll(), unless it is in a call now.
-    fn will_throw(&mut self, exception: Exception) {
-        if !matches!(self.program.activity, Activity::Stopped | Activity::Closing { .. }) {
-            self.to_throw.get_or_insert(exception);
-        }
-    }
-
-    /// The application does not handle exceptions: it closes the consumer on its way out, as with try-finally.
-    fn throw(&mut self, now: Time, exception: Exception, fx: &mut Effects<ConsumerTimer>) {
-        let client = self.spec.name.clone();
-        fx.event(match exception {
-            Exception::Error(error) => Event::ClientFailed { client, error },
-            Exception::NoOffset(partitions) => Event::NoOffsetForPartitions { client, partitions },
-        });
-        self.begin_close(now, CloseOptions::default());
     }
 }
 

@@ -12,7 +12,7 @@ use kafka_protocol::messages::{
     OffsetFetchResponse, TopicName,
 };
 
-use super::config::OffsetReset;
+use super::config::{IsolationLevel, OffsetReset};
 use super::owned::{FetchState, Position};
 use super::requests::Call;
 use super::{Activity, Consumer, ConsumerTimer, Exception, Progress};
@@ -241,21 +241,7 @@ impl Consumer {
         }
         let timeout_ms = self.config.common.request_timeout_ms;
         for (leader, resets) in by_leader {
-            let partition = |(tp, strategy, epoch): &(TopicPartition, OffsetReset, LeaderEpoch)| {
-                ListOffsetsPartition::default()
-                    .with_partition_index(tp.partition)
-                    .with_current_leader_epoch(epoch.0)
-                    .with_timestamp(strategy.timestamp(now))
-            };
-            let topics = by_topic(resets.iter().map(|reset| (&reset.0, partition(reset))));
-            let topic = |(topic, partitions): (&Topic, Vec<ListOffsetsPartition>)| {
-                ListOffsetsTopic::default().with_name(TopicName(topic.to_wire())).with_partitions(partitions)
-            };
-            let request = ListOffsetsRequest::default()
-                .with_replica_id(CONSUMER)
-                .with_isolation_level(self.config.isolation.id())
-                .with_topics(topics.into_iter().map(topic).collect())
-                .with_timeout_ms(i32::try_from(timeout_ms).unwrap_or(i32::MAX));
+            let request = list_offsets(&resets, now, self.config.isolation, timeout_ms);
             for (tp, _, _) in &resets {
                 self.subscription.set_reset_retry(tp, now.plus_ms(timeout_ms));
             }
@@ -314,6 +300,30 @@ impl Consumer {
         self.subscription.set_reset_retry(tp, now.plus_ms(self.config.common.retry_backoff.initial_ms));
         self.metadata.request_update();
     }
+}
+
+/// Asks a leader for the start or the end of logs, or for the first record since a time.
+pub(super) fn list_offsets(
+    asked: &[(TopicPartition, OffsetReset, LeaderEpoch)],
+    now: Time,
+    isolation: IsolationLevel,
+    timeout_ms: i64,
+) -> ListOffsetsRequest {
+    let partition = |(tp, strategy, epoch): &(TopicPartition, OffsetReset, LeaderEpoch)| {
+        ListOffsetsPartition::default()
+            .with_partition_index(tp.partition)
+            .with_current_leader_epoch(epoch.0)
+            .with_timestamp(strategy.timestamp(now))
+    };
+    let topics = by_topic(asked.iter().map(|asked| (&asked.0, partition(asked))));
+    let topic = |(topic, partitions): (&Topic, Vec<ListOffsetsPartition>)| {
+        ListOffsetsTopic::default().with_name(TopicName(topic.to_wire())).with_partitions(partitions)
+    };
+    ListOffsetsRequest::default()
+        .with_replica_id(CONSUMER)
+        .with_isolation_level(isolation.id())
+        .with_topics(topics.into_iter().map(topic).collect())
+        .with_timeout_ms(i32::try_from(timeout_ms).unwrap_or(i32::MAX))
 }
 
 pub(super) fn by_topic<'a, T>(

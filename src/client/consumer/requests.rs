@@ -22,6 +22,7 @@ pub(super) enum Call {
     OffsetCommit(Rc<CommitCall>),
     OffsetFetch { attempt: i32 },
     ListOffsets(Rc<[(TopicPartition, OffsetReset)]>),
+    Look(Rc<[TopicPartition]>),
     OffsetForLeaderEpoch(Rc<[Validation]>),
     Fetch { broker: BrokerId },
     CloseFetchSession,

@@ -41,6 +41,10 @@ impl Consumer {
                 due.extend(self.poll_due(now));
             }
             Activity::Committing { .. } => {}
+            Activity::Looking { until } => {
+                due.push(until);
+                due.extend(self.looking.as_ref().map(|looking| looking.retry_at));
+            }
             Activity::Closing { until, .. } => due.push(until),
         }
         if let Some(sync) = &self.commits.sync() {

@@ -108,6 +108,7 @@ impl Consumer {
             | Activity::Calling { .. }
             | Activity::CommittingAsync => Waiting::Nothing,
             Activity::Hanging { since, .. } => Waiting::Hanging { since },
+            Activity::Looking { .. } => Waiting::OffsetReset,
             Activity::Idle => Waiting::Choice,
             Activity::Closing { step: CloseStep::Leaving | CloseStep::Left, .. } => Waiting::LeaveAnswer,
             Activity::Closing { step: CloseStep::EndingSessions { .. }, .. } => Waiting::FetchSessionEnd,

@@ -9,6 +9,7 @@
 mod line;
 mod order;
 mod stop;
+mod thread;
 mod workers;
 
 use std::rc::Rc;
@@ -16,12 +17,13 @@ use std::rc::Rc;
 pub use line::{Committed, Line};
 pub use order::{Order, OrderError, text};
 pub use stop::{Passage, Stop, StopError, Which};
+pub(in crate::client) use thread::RunsProgram;
 pub use workers::Workers;
 
 use crate::kafka::effects::Effects;
-use crate::kafka::event::{ApplicationEvent, Event, Halt};
+use crate::kafka::event::{ApplicationEvent, Event, Halt, OffsetRun};
 use crate::kafka::time::Time;
-use crate::kafka::types::{ClientName, Offset, TopicPartition};
+use crate::kafka::types::{ClientName, LeaderEpoch, Offset, TopicPartition};
 
 /// The forms that lines have.
 pub const KNOWN_LINES: &str = "poll, poll 250ms, process 20ms, commit, commit async, commit record, commit record offset, \
@@ -83,6 +85,8 @@ pub enum Activity {
     /// Stuck before its line, or behind it, as in a call that does not return; until somebody wakes it, or until then. What
     /// other threads of the process do goes on.
     Hanging { since: Time, until: Option<Time>, after: bool },
+    /// Inside a call that looks offsets up, which gives up at `until`.
+    Looking { until: Time },
     /// Inside a call of the application's other client.
     Calling { since: Time },
     /// Inside close(), which gives up at `until`.
@@ -115,6 +119,8 @@ pub struct Program {
     batch: Rc<[Returned]>,
     /// How many of them the current loop over records is done with.
     processed: i32,
+    /// How many of them are processed, or handed to workers.
+    finished: i32,
     stops: Vec<Stop>,
     pub(in crate::client) workers: Workers,
     /// What it goes on with from its first line on.
@@ -131,6 +137,7 @@ impl Program {
             activity: Activity::Stopped,
             batch: Rc::from([]),
             processed: 0,
+            finished: 0,
             stops: Vec::new(),
             workers: Workers::default(),
             exchange: None,
@@ -189,6 +196,7 @@ impl Program {
 
     pub(in crate::client) fn hand_over(&mut self, now: Time, us_per_record: i64, workers: i32) {
         self.workers.hand_over(now, &self.batch, us_per_record, workers);
+        self.finished = self.batch.len() as i32;
     }
 
     /// Where the thread will be stopped.
@@ -198,6 +206,18 @@ impl Program {
 
     pub(in crate::client) fn take_batch(&mut self, batch: Vec<Returned>) {
         self.batch = batch.into();
+        self.finished = 0;
+    }
+
+    /// The thread is about to take other records: tells of those that it has and has not finished.
+    pub(in crate::client) fn let_go<T>(&self, client: &ClientName, fx: &mut Effects<T>) {
+        let left = &self.batch[self.finished as usize..];
+        for of_partition in left.chunk_by(|a, b| a.tp == b.tp) {
+            let offsets = of_partition.iter().map(|record| (LeaderEpoch::NONE, record.offset));
+            let offsets = OffsetRun::of(offsets).into_iter().map(|run| (run.from, run.to)).collect();
+            let (client, tp) = (client.clone(), of_partition[0].tp.clone());
+            fx.event(Event::Application(ApplicationEvent::LetGo { client, tp, offsets }));
+        }
     }
 
     /// The thread is at its first line, with no records.
@@ -252,9 +272,12 @@ impl Program {
     }
 
     /// The record that is done by `now`, if one is.
-    pub(in crate::client) fn finish_record(&self, now: Time) -> Option<Returned> {
+    pub(in crate::client) fn finish_record(&mut self, now: Time) -> Option<Returned> {
         match self.activity {
-            Activity::Processing { until } if until <= now => self.record_in_hand().cloned(),
+            Activity::Processing { until } if until <= now => {
+                self.finished = self.finished.max(self.processed + 1);
+                self.record_in_hand().cloned()
+            }
             _ => None,
         }
     }

@@ -7,7 +7,8 @@ use std::rc::Rc;
 
 use crate::client::config::{COMMON_KEYS, COMMON_NOT_MODELLED, CommonConfig, ConfigError, Key, Kind, Values};
 use crate::client::consumer::config::{
-    ACKNOWLEDGEMENT_MODE, ACQUIRE_MODE, FETCH_KEYS, INSTANCE_ID, NOT_MODELLED,
+    ACKNOWLEDGEMENT_MODE, ACQUIRE_MODE, FETCH_KEYS, INSTANCE_ID, KEY_DESERIALIZER, NOT_MODELLED,
+    VALUE_DESERIALIZER,
 };
 
 /// The keys that only share consumers have.
@@ -48,8 +49,13 @@ const UNSUPPORTED: [&str; 10] = [
 ];
 
 /// Consumers' keys that Kafka takes from a share consumer too, and that do nothing there.
-const WITHOUT_EFFECT: [&str; 3] =
-    ["auto.commit.interval.ms", "exclude.internal.topics", "max.partition.fetch.bytes"];
+const WITHOUT_EFFECT: [&str; 5] = [
+    "auto.commit.interval.ms",
+    "exclude.internal.topics",
+    "max.partition.fetch.bytes",
+    KEY_DESERIALIZER,
+    VALUE_DESERIALIZER,
+];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareConsumerConfig {

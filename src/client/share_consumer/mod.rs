@@ -37,7 +37,7 @@ use crate::client::consumer::{ConsumerTimer, Due, SpecError};
 use crate::client::coordinator::Coordinator;
 use crate::client::member::{Member, Phase, new_member_id};
 use crate::client::metadata::Metadata;
-use crate::client::program::{Activity, CloseStep, Line, Order, OrderError, Program, Returned};
+use crate::client::program::{Activity, CloseStep, Line, Order, OrderError, Program, Returned, RunsProgram};
 use crate::client::requests::{Requests, begin};
 use crate::client::saying::Saying;
 use crate::kafka::effects::{Effects, Input};
@@ -46,7 +46,7 @@ use crate::kafka::protocol::ErrorCode;
 use crate::kafka::random::Random;
 use crate::kafka::share::AcknowledgeType;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, Offset, TopicPartition};
+use crate::kafka::types::{BrokerId, ClientName, Offset, TopicPartition};
 use heartbeat::Heartbeat;
 use session::Said;
 
@@ -174,13 +174,16 @@ impl ShareConsumer {
     fn run_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) -> bool {
         match self.program.activity {
             // It is always subscribed, and commitAsync() takes no time.
-            Activity::Stopped | Activity::Idle | Activity::CommittingAsync | Activity::Calling { .. } => {
-                false
-            }
+            Activity::Stopped
+            | Activity::Idle
+            | Activity::CommittingAsync
+            | Activity::Calling { .. }
+            | Activity::Looking { .. } => false,
             Activity::Polling { until, .. } => match self.poll(now, until, fx) {
                 Some(records) => {
                     self.poll_until = now.plus_ms(self.config.max_poll_interval_ms.into());
                     self.tell_delivered(fx);
+                    self.program.let_go(&self.spec.name, fx);
                     self.program.take_batch(records);
                     self.finish_line(now, fx)
                 }
@@ -192,9 +195,7 @@ impl ShareConsumer {
                 fx.event(Event::Processed { client, tp: done.tp, offset: done.offset });
                 self.finish_line(now, fx)
             }
-            Activity::Hanging { after, .. } => {
-                self.program.wakes(Some(now), &self.spec.name, fx) && self.go_on(now, after, fx)
-            }
+            Activity::Hanging { .. } => self.wake(now, false, fx),
             Activity::Committing { .. } if self.exchange.has(Errand::Sync) => false,
             Activity::Committing { .. } => {
                 self.take_heard();
@@ -202,31 +203,6 @@ impl ShareConsumer {
             }
             Activity::Closing { until, step } => self.run_close(now, until, step, fx),
         }
-    }
-
-    fn finish_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) -> bool {
-        if !self.program.is_stopped(now, true, &self.spec.name, fx) {
-            self.program.next_line();
-            self.come_to_line(now, fx);
-        }
-        true
-    }
-
-    fn come_to_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
-        if !self.program.is_stopped(now, false, &self.spec.name, fx) {
-            self.start_line(now, fx);
-        }
-    }
-
-    /// A thread that hung goes on, behind its line or with it.
-    fn go_on(&mut self, now: Time, after: bool, fx: &mut Effects<ConsumerTimer>) -> bool {
-        if after {
-            self.program.next_line();
-            self.come_to_line(now, fx);
-        } else {
-            self.start_line(now, fx);
-        }
-        true
     }
 
     /// Whether what a person wants of the program can be had.
@@ -243,44 +219,8 @@ impl ShareConsumer {
     }
 
     pub fn order(&mut self, now: Time, order: Order, fx: &mut Effects<ConsumerTimer>) {
-        match self.program.activity {
-            Activity::Hanging { after, .. } if order == Order::Wake => {
-                self.program.wakes(None, &self.spec.name, fx);
-                self.go_on(now, after, fx);
-            }
-            _ => self.program.obey(order, &self.spec.name, fx),
-        }
+        self.obey(now, order, fx);
         self.run(now, fx);
-    }
-
-    fn start_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
-        match self.program.line() {
-            Line::Poll { .. } if self.close_requested => self.begin_close(now, fx),
-            Line::Poll { timeout_ms } => {
-                self.program.activity = Activity::Polling { since: now, until: now.plus_ms(timeout_ms) };
-                self.begin_poll(now, fx);
-            }
-            Line::Process { us_per_record } => self.program.start_processing(now, us_per_record),
-            Line::Acknowledge(saying) => {
-                self.acknowledge(saying);
-                self.finish_line(now, fx);
-            }
-            Line::CommitAsync => {
-                self.take_heard();
-                self.accept_if_implicit();
-                let said = self.current.take_said();
-                self.commit_async(now, said, fx);
-                self.finish_line(now, fx);
-            }
-            Line::Commit => {
-                self.take_heard();
-                self.accept_if_implicit();
-                let said = self.current.take_said();
-                self.begin_errands(now, Errand::Sync, said, fx);
-                self.program.activity = Activity::Committing { since: now };
-            }
-            line => unreachable!("{line} is refused in a share consumer's program"),
-        }
     }
 
     fn acknowledge(&mut self, Saying { kind, of }: Saying) {
@@ -367,6 +307,48 @@ impl ShareConsumer {
         if !matches!(self.program.activity, Activity::Stopped | Activity::Closing { .. }) {
             fx.event(Event::ClientFailed { client: self.spec.name.clone(), error });
             self.begin_close(now, fx);
+        }
+    }
+}
+
+impl RunsProgram for ShareConsumer {
+    type Timer = ConsumerTimer;
+
+    fn name(&self) -> ClientName {
+        self.spec.name.clone()
+    }
+
+    fn program_mut(&mut self) -> &mut Program {
+        &mut self.program
+    }
+
+    fn start_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        match self.program.line() {
+            Line::Poll { .. } if self.close_requested => self.begin_close(now, fx),
+            Line::Poll { timeout_ms } => {
+                self.program.activity = Activity::Polling { since: now, until: now.plus_ms(timeout_ms) };
+                self.begin_poll(now, fx);
+            }
+            Line::Process { us_per_record } => self.program.start_processing(now, us_per_record),
+            Line::Acknowledge(saying) => {
+                self.acknowledge(saying);
+                self.finish_line(now, fx);
+            }
+            Line::CommitAsync => {
+                self.take_heard();
+                self.accept_if_implicit();
+                let said = self.current.take_said();
+                self.commit_async(now, said, fx);
+                self.finish_line(now, fx);
+            }
+            Line::Commit => {
+                self.take_heard();
+                self.accept_if_implicit();
+                let said = self.current.take_said();
+                self.begin_errands(now, Errand::Sync, said, fx);
+                self.program.activity = Activity::Committing { since: now };
+            }
+            line => unreachable!("{line} is refused in a share consumer's program"),
         }
     }
 }

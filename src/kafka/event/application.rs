@@ -19,6 +19,12 @@ pub enum ApplicationEvent {
         /// The record in hand.
         record: Option<(TopicPartition, Offset)>,
     },
+    /// The thread takes other records, or gives up its work on these, and has not finished `[from, to)` of what it had.
+    LetGo { client: ClientName, tp: TopicPartition, offsets: Vec<(Offset, Offset)> },
+    /// A call that looked offsets up has returned: `None` where there is nothing to tell.
+    LookedUp { client: ClientName, call: Rc<str>, told: Vec<(TopicPartition, Option<Offset>)> },
+    /// What its producer is handed next is what it has made of this record.
+    ResultSent { client: ClientName, of: TopicPartition, offset: Offset },
     /// A call of its producer threw, and what it does about that.
     CallThrew { client: ClientName, call: Rc<str>, exception: Rc<str>, then: Rc<str> },
     /// A thread that hung goes on.

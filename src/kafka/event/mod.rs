@@ -32,7 +32,7 @@ pub use marks::{OffsetRun, RequestMark};
 pub use producer::ProducerEvent;
 pub use reason::{
     Act, ChangeReason, CommitOutcome, ConsumerGroupState, GroupState, Halt, LogStartReason, MemberRemoval,
-    PositionSource, RebalanceReason, RevokeReason, TruncationReason,
+    PositionSource, RebalanceReason, RecordPart, RevokeReason, TruncationReason,
 };
 pub use share::{ShareChange, ShareEvent, ShareOutcome};
 pub use told::{
@@ -567,6 +567,13 @@ pub enum Event {
     NoOffsetForPartitions {
         client: ClientName,
         partitions: Vec<TopicPartition>,
+    },
+    /// poll() threw RecordDeserializationException, which has no error code and ends the program (R-CONS-34).
+    RecordUnreadable {
+        client: ClientName,
+        tp: TopicPartition,
+        offset: Offset,
+        part: RecordPart,
     },
     /// An error that ends the client's program.
     ClientFailed {

@@ -3,6 +3,13 @@
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{LeaderEpoch, Offset};
 
+/// What of a record an application could not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RecordPart {
+    Key,
+    Value,
+}
+
 /// Why a partition's leader or in-sync set was changed by the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChangeReason {

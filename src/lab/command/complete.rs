@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::question::{NO_COMMAND, Question};
 use super::share::ShareConsumerDraft;
 use crate::client::consumer::config::INSTANCE_ID;
 use crate::client::consumer::{Choice, ConsumerSpec, Line};
@@ -25,6 +26,8 @@ pub enum Written {
     Consumer(ConsumerDraft),
     /// `add share consumer` that leaves something open.
     ShareConsumer(ShareConsumerDraft),
+    /// It only asks.
+    Question(Question),
 }
 
 impl From<Command> for Written {
@@ -129,12 +132,13 @@ impl Clients {
     ///
     /// # Errors
     ///
-    /// There is nobody to be like, and no topic to use.
+    /// There is nobody to be like, and no topic to use; or it is a question.
     pub fn complete(&self, written: Written) -> Result<Command, Refusal> {
         match written {
             Written::Whole(command) => Ok(command),
             Written::Producer(draft) => self.producer(&draft).map(Command::AddProducer),
             Written::Consumer(draft) => self.consumer(&draft).map(Command::AddConsumer),
+            Written::Question(_) => Err(refusal(NO_COMMAND.to_owned())),
             Written::ShareConsumer(draft) => draft.complete(self).map(Command::AddShareConsumer),
         }
     }

@@ -4,7 +4,7 @@ use super::CommandError;
 use super::print::duration;
 use super::tokens::{Token, quote};
 use super::words::{Words, duration_us, one_of};
-use crate::client::consumer::{Ask, Choice, CloseOptions, GroupMembership, SeekTo};
+use crate::client::consumer::{Ask, Choice, CloseOptions, GroupMembership, Lookup, SeekTo};
 use crate::client::pattern::{PatternError, TopicPattern};
 use crate::kafka::types::{ClientName, Topic, TopicPartition};
 use crate::lab::words::partition_of;
@@ -78,6 +78,34 @@ pub(super) fn commit(words: &mut Words, client: ClientName) -> Result<Command, C
     }
     let offsets = (!offsets.is_empty()).then_some(offsets);
     Ok(asked(client, Ask::Commit { offsets, waits }))
+}
+
+/// `for end of orders-0,orders-1`, `for beginning of`, `for position of`, `for lag of`, `for records of orders-0 since 10min`,
+/// after `look consumer-c`.
+pub(super) fn look(words: &mut Words, client: ClientName) -> Result<Command, CommandError> {
+    words.expect("for")?;
+    let kind = one_of(words, &["end", "beginning", "records", "position", "lag"])?;
+    words.expect("of")?;
+    let partitions = partitions(words)?;
+    let what = match kind {
+        "end" => Lookup::End,
+        "beginning" => Lookup::Beginning,
+        "position" => Lookup::Position,
+        "lag" => Lookup::Lag,
+        _ => {
+            words.expect("since")?;
+            let column = words.column();
+            let us = duration_us(words)?;
+            if us % 1000 != 0 {
+                return Err(CommandError::new(
+                    column,
+                    "expected whole milliseconds, as timestamps have them",
+                ));
+            }
+            Lookup::Since { ms: us / 1000 }
+        }
+    };
+    Ok(asked(client, Ask::Look { what, partitions }))
 }
 
 /// Nothing, `within 5s`, `leaving group`, `remaining in group`, after `close consumer-c`.
@@ -168,6 +196,19 @@ pub(super) fn print(client: &ClientName, ask: &Ask) -> String {
             };
             format!("seek {client} {} to {to}", quote(&partition.to_string()))
         }
+        Ask::Look { what, partitions } => {
+            let partitions = list(partitions);
+            match what {
+                Lookup::End => format!("look {client} for end of {partitions}"),
+                Lookup::Beginning => format!("look {client} for beginning of {partitions}"),
+                Lookup::Position => format!("look {client} for position of {partitions}"),
+                Lookup::Lag => format!("look {client} for lag of {partitions}"),
+                Lookup::Since { ms } => {
+                    let since = duration(ms.saturating_mul(1000));
+                    format!("look {client} for records of {partitions} since {since}")
+                }
+            }
+        }
         Ask::Commit { offsets, waits } => {
             let how = if *waits { "" } else { " async" };
             let offset =
@@ -226,6 +267,12 @@ mod tests {
         check("seek c orders-0 to 5", seek(SeekTo::Offset(5)));
         check("seek c orders-0 to beginning", seek(SeekTo::Beginning));
         check("seek c orders-0 to end", seek(SeekTo::End));
+        let look = |what| Ask::Look { what, partitions: vec![tp(0), tp(2)] };
+        check("look c for end of orders-0,orders-2", look(Lookup::End));
+        check("look c for beginning of orders-0,orders-2", look(Lookup::Beginning));
+        check("look c for position of orders-0,orders-2", look(Lookup::Position));
+        check("look c for lag of orders-0,orders-2", look(Lookup::Lag));
+        check("look c for records of orders-0,orders-2 since 10min", look(Lookup::Since { ms: 600_000 }));
         check("commit c", Ask::Commit { offsets: None, waits: true });
         check("commit c async", Ask::Commit { offsets: None, waits: false });
         let offsets = Some(vec![(tp(0), 7), (tp(1), 3)]);

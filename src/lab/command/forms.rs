@@ -95,6 +95,9 @@ pub const FORMS: &[Form] = &[
         "moves its position; what is committed stays until the next commit",
     ),
     form("seek consumer-c orders-0 to beginning", "moves it to where the log begins; also to end"),
+    form("look consumer-c for end of orders-0,orders-1", "has it call endOffsets(); also beginning"),
+    form("look consumer-c for records of orders-0 since 10min", "has it call offsetsForTimes()"),
+    form("look consumer-c for lag of orders-0", "has it call currentLag(); also position"),
     form("commit consumer-c", "has it commit its positions and wait for the answer"),
     form("commit consumer-c async", "has it commit without waiting, and without another try"),
     form("commit consumer-c orders-0=7", "has it commit an offset of your choice; also async"),
@@ -214,6 +217,10 @@ pub const FORMS: &[Form] = &[
         "abort transaction on orders-0 from offset 40",
         "ends the one that begins with this offset, in one partition and without its coordinator",
     ),
+    form("ledger", "tells in numbers what became of all records"),
+    form("ledger of orders", "tells so of a topic's records; `of partition orders-0` of a partition's"),
+    form("story orders-0 17", "tells what became of the record at an offset, and which events made it so"),
+    form("story checkout 40", "tells so of a producer's record by its number"),
     form("describe quorum", "tells how far each controller and broker is in the metadata log"),
 ];
 
@@ -234,6 +241,7 @@ mod tests {
         for form in FORMS {
             match parse(form.example) {
                 Ok(Written::Whole(command)) => assert_eq!(print(&command), form.example),
+                Ok(Written::Question(question)) => assert_eq!(question.to_string(), form.example),
                 other => panic!("{} is read as {other:?}", form.example),
             }
         }

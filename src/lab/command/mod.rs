@@ -4,6 +4,8 @@
 //!
 //! A client may be added with less than that; [`Written`] then holds what was said and [`Clients`] completes it.
 //!
+//! A [`Question`] is written the same way and has an answer instead of an effect.
+//!
 //! **Invariant:** [`parse`] of [`print`] is the command itself.
 
 mod application;
@@ -15,6 +17,7 @@ mod groups;
 mod parse;
 mod print;
 mod program;
+mod question;
 mod share;
 #[cfg(test)]
 mod tests;
@@ -27,6 +30,7 @@ pub(super) use complete::{default_keys, default_program, default_rate};
 pub use forms::{FORMS, Form};
 pub use parse::parse;
 pub use print::print;
+pub use question::{Question, is_question};
 pub(super) use share::default_program as default_share_program;
 pub use tokens::quote;
 

@@ -7,6 +7,7 @@ use super::consumers;
 use super::forms::verbs;
 use super::groups;
 use super::program as programs;
+use super::question;
 use super::share;
 use super::tokens::tokens;
 use super::transactions;
@@ -71,7 +72,7 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
             _ => Written::consumer(consumer(&mut words)?),
         },
         "commit" if words.starts_with(&["transaction", "of"]) => wish(&mut words, Wish::Commit)?.into(),
-        "pause" | "resume" | "flush" | "close" | "subscribe" | "unsubscribe" | "assign" | "seek"
+        "pause" | "resume" | "flush" | "close" | "subscribe" | "unsubscribe" | "assign" | "seek" | "look"
         | "commit" => {
             let client = client(&mut words)?;
             call(known, &mut words, client)?.into()
@@ -107,6 +108,8 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
             "groups" => groups::list(&mut words)?.into(),
             _ => transactions::list(&mut words)?.into(),
         },
+        "ledger" => Written::Question(question::ledger(&mut words)?),
+        "story" => Written::Question(question::story(&mut words)?),
         "plan" => groups::reset(&mut words, false)?.into(),
         "reset" => groups::reset(&mut words, true)?.into(),
         _ => {
@@ -152,6 +155,7 @@ fn call(verb: &str, words: &mut Words, client: ClientName) -> Result<Command, Co
         "unsubscribe" => Ok(consumers::unsubscribe(client)),
         "assign" => consumers::assign(words, client),
         "seek" => consumers::seek(words, client),
+        "look" => consumers::look(words, client),
         "commit" => consumers::commit(words, client),
         _ => consumers::close(words, client),
     }

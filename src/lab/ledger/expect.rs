@@ -1,19 +1,20 @@
-//! What records are expected to have come to: `lost = 0`, `stored twice of orders <= 1`, `missed by billing of orders = 2`.
+//! What records are expected to have come to: `lost = 0`, `stored twice of orders <= 1`, `missed by billing of orders = 2`,
+//! `stored of partition orders-0 >= 211`.
 //!
 //! **Invariant:** an expectation reads as it prints.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::totals::{Count, Example, GroupCount, GroupTotals, TopicTotals, Totals};
-use crate::kafka::types::{GroupId, Topic};
-use crate::lab::words::suggestion;
+use super::totals::{Count, Example, GroupCount, Totals, Within};
+use crate::kafka::types::{GroupId, Topic, TopicPartition};
+use crate::lab::words::{partition_of, suggestion};
 
-/// One count, of one topic or of all, and how it compares with a number.
+/// One count, of one partition or topic or of all, and how it compares with a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expectation {
     of: Counted,
-    topic: Option<Topic>,
+    within: Within,
     relation: Relation,
     number: i64,
 }
@@ -47,6 +48,8 @@ pub enum ExpectationError {
     Form,
     #[error("{0:?} is no whole number of records")]
     Number(String),
+    #[error("{0:?} is no partition such as orders-0")]
+    Partition(String),
     #[error("nothing is counted as {text:?}{near}; records are: {}", names().join(", "))]
     Count { text: String, near: String },
     #[error("{0} is counted for each group: {0} by GROUP")]
@@ -75,23 +78,14 @@ impl Expectation {
         Observed { number, holds, example }
     }
 
-    fn is_of(&self, topic: &Topic) -> bool {
-        self.topic.as_ref().is_none_or(|of| of == topic)
-    }
-
     fn records(&self, totals: &Totals, count: Count) -> (i64, Option<Example>) {
-        let of: Vec<&TopicTotals> =
-            totals.topics.iter().filter(|(topic, _)| self.is_of(topic)).map(|(_, totals)| totals).collect();
-        let number = of.iter().map(|totals| totals.count(count)).sum();
-        (number, of.iter().find_map(|totals| totals.first(count)).cloned())
+        let of = totals.records(&self.within);
+        (of.count(count), of.first(count).cloned())
     }
 
     fn by_group(&self, totals: &Totals, count: GroupCount, group: &GroupId) -> (i64, Option<Example>) {
-        let fits = |(by, topic): &(GroupId, Topic)| by == group && self.is_of(topic);
-        let of: Vec<&GroupTotals> =
-            totals.groups.iter().filter(|(key, _)| fits(key)).map(|(_, totals)| totals).collect();
-        let number = of.iter().map(|totals| totals.count_of(count)).sum();
-        (number, of.iter().find_map(|totals| totals.first_of(count)).cloned())
+        let of = totals.group(group, &self.within);
+        (of.count_of(count), of.first_of(count).cloned())
     }
 }
 
@@ -112,16 +106,21 @@ impl FromStr for Expectation {
             .ok()
             .filter(|number| *number >= 0)
             .ok_or_else(|| ExpectationError::Number((*number).to_owned()))?;
-        let (what, topic) = match what {
-            [what @ .., "of", topic] => (what, Some(Topic::new(topic))),
-            what => (what, None),
+        let (what, within) = match what {
+            [what @ .., "of", "partition", tp] => (what, Within::Partition(partition(tp)?)),
+            [what @ .., "of", topic] => (what, Within::Topic(Topic::new(topic))),
+            what => (what, Within::All),
         };
         let (what, group) = match what {
             [what @ .., "by", group] => (what, Some(GroupId::new(group))),
             what => (what, None),
         };
-        Ok(Expectation { of: counted(&what.join(" "), group)?, topic, relation, number })
+        Ok(Expectation { of: counted(&what.join(" "), group)?, within, relation, number })
     }
+}
+
+fn partition(text: &str) -> Result<TopicPartition, ExpectationError> {
+    partition_of(text).ok_or_else(|| ExpectationError::Partition(text.to_owned()))
 }
 
 fn counted(what: &str, group: Option<GroupId>) -> Result<Counted, ExpectationError> {
@@ -144,15 +143,12 @@ impl fmt::Display for Expectation {
             Counted::Records(count) => f.write_str(count.name())?,
             Counted::ByGroup(count, group) => write!(f, "{} by {group}", count.name())?,
         }
-        if let Some(topic) = &self.topic {
-            write!(f, " of {topic}")?;
-        }
         let relation = match self.relation {
             Relation::Equal => "=",
             Relation::AtLeast => ">=",
             Relation::AtMost => "<=",
         };
-        write!(f, " {relation} {}", self.number)
+        write!(f, "{} {relation} {}", self.within, self.number)
     }
 }
 
@@ -167,6 +163,7 @@ mod tests {
             "stored twice of orders <= 1",
             "processed twice by billing = 3",
             "missed by billing of orders >= 2",
+            "stored of partition orders-0 >= 211",
         ] {
             assert_eq!(text.parse::<Expectation>().map(|read| read.to_string()), Ok(text.to_owned()));
         }
@@ -182,6 +179,7 @@ mod tests {
         check_refused("lost", "an expectation is a count and a number");
         check_refused("lost is 0", "an expectation is a count and a number");
         check_refused("lost = many", "\"many\" is no whole number of records");
+        check_refused("lost of partition orders = 0", "\"orders\" is no partition such as orders-0");
         check_refused("losd = 0", "nothing is counted as \"losd\" (did you mean lost?)");
         check_refused("missed = 0", "missed is counted for each group: missed by GROUP");
         check_refused("lost by billing = 0", "lost is not counted by groups");

@@ -3,6 +3,7 @@
 //! **Invariant:** a record is in the hand of one member at a time, the last one that poll() returned it to.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 
 use super::record::Moment;
 use crate::kafka::event::{Act, OffsetRun};
@@ -14,6 +15,8 @@ pub struct Progress {
     /// Where it began: what is below it never meant to read.
     pub begun: Option<Offset>,
     pub committed: Option<Commit>,
+    /// It is a share group, which has no position: what comes to whom again is its partitions' to say.
+    pub is_shared: bool,
     /// The last record in the log's order that was processed.
     pub furthest: Option<(LeaderEpoch, Offset)>,
 }
@@ -50,6 +53,14 @@ pub struct Reader {
     /// What poll() returned last.
     runs: BTreeMap<TopicPartition, VecDeque<OffsetRun>>,
     pub ended: Option<(Moment, Act)>,
+    pub stuck: Option<Stuck>,
+}
+
+/// A client that does not go on with what it has in hand, since a moment and for a reason: "hangs at line 2, process 20ms".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    pub since: Moment,
+    pub how: Rc<str>,
 }
 
 /// So many runs of offsets of a partition are kept to tell in which epoch a record was written that a client finishes.

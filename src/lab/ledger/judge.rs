@@ -2,12 +2,12 @@
 //!
 //! **Invariant:** a record has one fate; a group has missed a record or will still meet it, never both.
 
-use super::group::Progress;
-use super::partition::Start;
-use super::record::{Answer, Batch, Gone, GoneWhy, Moment, Record, Told, Transaction};
+use super::group::{Progress, Stuck};
+use super::partition::{Partition, Start};
+use super::record::{Answer, Batch, Copy, Gone, GoneWhy, Moment, Outcome, Record, Told, Transaction};
 use super::{Ledger, Seen};
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::types::{ClientName, GroupId, Offset};
+use crate::kafka::types::{ClientName, GroupId, Offset, TopicPartition};
 
 /// What became of a record in its partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,16 @@ pub enum LostWhy {
     ConnectionLost(Moment),
 }
 
+/// Who sees a record that is in its partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visible {
+    /// It is at or above the high watermark, or not there.
+    ToNobody,
+    /// Not who reads committed data: its transaction is open or aborted, or it stands behind one that is open.
+    ToReadUncommitted,
+    ToAll,
+}
+
 /// A record, judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
@@ -53,8 +63,11 @@ pub struct Verdict {
     pub reordered: bool,
     /// What became of its transaction, if it is in its partition and of one.
     pub transaction: Option<Transaction>,
+    pub visible: Visible,
     /// The groups that should read it, and have not and will not.
     pub missed: Vec<Missed>,
+    /// The groups that it will come to, for the first time or again.
+    pub waiting: Vec<GroupId>,
 }
 
 /// A group that has not processed a record and will not, as things are.
@@ -75,10 +88,19 @@ pub enum MissedWhy {
 impl Ledger {
     /// What the record of this batch has come to.
     pub fn judge(&self, batch: &Batch, record: &Record) -> Verdict {
-        self.judge_at(batch, batch.index_of(record), record)
+        self.judge_at(batch, batch.index_of(record), record, &self.ends(&batch.tp))
     }
 
-    pub(super) fn judge_at(&self, batch: &Batch, index: i64, record: &Record) -> Verdict {
+    /// Where what is committed ends in a partition.
+    pub fn ends(&self, tp: &TopicPartition) -> Ends {
+        let ends = |partition: &Partition| Ends {
+            high: partition.high_watermark,
+            stable: partition.last_stable_offset(),
+        };
+        self.partitions.get(tp).map(ends).unwrap_or_default()
+    }
+
+    pub(super) fn judge_at(&self, batch: &Batch, index: i64, record: &Record, ends: &Ends) -> Verdict {
         let partition = self.partitions.get(&batch.tp);
         let removal = |offset| partition.and_then(|partition| partition.removal(offset)).copied();
         let compacted = |offset: &Offset| record.cleaned.iter().find(|(at, _)| at == offset);
@@ -95,12 +117,49 @@ impl Ledger {
         };
         let acknowledged = batch.told.is_success();
         let failed_yet_stored = matches!(batch.told, Told::Error { .. }) && fate == Fate::Stored;
-        let transaction = batch.in_place().next().and_then(|copy| copy.transaction);
+        let transaction = batch.in_place().next().and_then(|copy| self.transaction(batch, copy));
         let is_for_all = matches!(transaction, None | Some(Transaction::Ended { committed: true, .. }));
-        let missed = placed.first().filter(|_| is_for_all);
-        let missed = missed.map_or_else(Vec::new, |offset| self.missed_at(batch, record, *offset, removed));
-        let reordered = fate == Fate::Stored && self.is_overtaken(batch);
-        Verdict { fate, offsets, acknowledged, failed_yet_stored, reordered, transaction, missed }
+        let visible = match offsets.first() {
+            Some(offset) if *offset < ends.stable && is_for_all => Visible::ToAll,
+            Some(offset) if *offset < ends.high => Visible::ToReadUncommitted,
+            _ => Visible::ToNobody,
+        };
+        let mut verdict = Verdict {
+            reordered: fate == Fate::Stored && self.is_overtaken(batch),
+            fate,
+            offsets,
+            acknowledged,
+            failed_yet_stored,
+            transaction,
+            visible,
+            missed: Vec::new(),
+            waiting: Vec::new(),
+        };
+        if let Some(offset) = placed.first().filter(|_| is_for_all) {
+            self.judge_groups(batch, record, *offset, removed, &mut verdict);
+        }
+        verdict
+    }
+
+    /// What became of the transaction of a copy that is in place.
+    fn transaction(&self, batch: &Batch, copy: &Copy) -> Option<Transaction> {
+        let markers = self.partitions.get(&batch.tp)?.markers();
+        copy.is_transactional.then(|| match markers.decides(copy.producer, copy.base) {
+            Some(marker) => Transaction::Ended { at: marker.at, committed: marker.committed },
+            None => Transaction::Open,
+        })
+    }
+
+    /// How many records that an application of this group has made of it are there, for who reads committed data.
+    pub fn results_of(&self, seen: &Seen) -> i64 {
+        let is_there = |result: &&Outcome| {
+            let found = self.batch(result.batch).and_then(|batch| {
+                let record = batch.records.iter().find(|record| record.number == result.number)?;
+                Some(self.judge(batch, record))
+            });
+            found.is_some_and(|verdict| verdict.visible == Visible::ToAll)
+        };
+        seen.results.iter().filter(is_there).count() as i64
     }
 
     fn is_overtaken(&self, batch: &Batch) -> bool {
@@ -111,54 +170,76 @@ impl Ledger {
         first.base < own.base
     }
 
-    fn missed_at(
+    /// What it has come to for each group that reads its partition.
+    fn judge_groups(
         &self,
         batch: &Batch,
         record: &Record,
         offset: Offset,
         removed: Option<Start>,
-    ) -> Vec<Missed> {
-        let mut missed = Vec::new();
+        verdict: &mut Verdict,
+    ) {
         for (group, partitions) in &self.groups {
             let Some(progress) = partitions.get(&batch.tp) else { continue };
             let seen = record.seen.iter().find(|seen| seen.group == *group);
-            if let Some(why) = self.missed_by(progress, seen, offset, removed) {
-                missed.push(Missed { group: group.clone(), why });
+            let begun = progress.begun.is_some_and(|begun| begun <= offset);
+            let is_done = seen.is_some_and(|seen| seen.processed > 0 || self.holder(seen).is_some());
+            if !begun || is_done {
+                continue;
             }
-        }
-        missed
-    }
-
-    fn missed_by(
-        &self,
-        progress: &Progress,
-        seen: Option<&Seen>,
-        offset: Offset,
-        removed: Option<Start>,
-    ) -> Option<MissedWhy> {
-        let begun = progress.begun.is_some_and(|begun| begun <= offset);
-        let is_done = seen.is_some_and(|seen| seen.processed > 0 || self.is_in_hand(seen));
-        if !begun || is_done {
-            return None;
-        }
-        let past = progress.committed.as_ref().filter(|commit| commit.offset > offset);
-        let was_delivered = seen.is_some_and(|seen| seen.delivered > 0);
-        match (past, removed) {
-            (Some(commit), None) => {
-                let first = seen.and_then(|seen| seen.passed.clone());
-                let (at, by) = first.unwrap_or_else(|| (commit.at, commit.by.clone()));
-                Some(MissedWhy::Committed { at, by, was_delivered })
+            match missed_by(progress, seen, offset, removed) {
+                Some(why) => verdict.missed.push(Missed { group: group.clone(), why }),
+                None if verdict.visible == Visible::ToAll && !progress.is_shared => {
+                    verdict.waiting.push(group.clone());
+                }
+                None => {}
             }
-            (_, Some(start)) => Some(MissedWhy::Removed(start)),
-            (None, None) => None,
         }
     }
 
-    /// Whether a client that lives has it and may still finish it.
-    pub(super) fn is_in_hand(&self, seen: &Seen) -> bool {
-        let reader = seen.in_hand.and_then(|node| self.readers.get(&node));
-        reader.is_some_and(|reader| reader.ended.is_none())
+    /// The client that has it in hand, lives, and may still finish it.
+    pub fn holder(&self, seen: &Seen) -> Option<Holder<'_>> {
+        let node = seen.in_hand?;
+        let reader = self.readers.get(&node).filter(|reader| reader.ended.is_none())?;
+        let (since, client) = seen.delivered_at.as_ref()?;
+        Some(Holder { client: client.clone(), since: *since, stuck: reader.stuck.as_ref() })
     }
+}
+
+/// Why a group that has begun, and of which nobody is done with the record, will not be.
+fn missed_by(
+    progress: &Progress,
+    seen: Option<&Seen>,
+    offset: Offset,
+    removed: Option<Start>,
+) -> Option<MissedWhy> {
+    let past = progress.committed.as_ref().filter(|commit| commit.offset > offset);
+    let was_delivered = seen.is_some_and(|seen| seen.delivered > 0);
+    match (past, removed) {
+        (Some(commit), None) => {
+            let first = seen.and_then(|seen| seen.passed.clone());
+            let (at, by) = first.unwrap_or_else(|| (commit.at, commit.by.clone()));
+            Some(MissedWhy::Committed { at, by, was_delivered })
+        }
+        (_, Some(start)) => Some(MissedWhy::Removed(start)),
+        (None, None) => None,
+    }
+}
+
+/// Who has a record in hand, and since when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder<'a> {
+    pub client: ClientName,
+    pub since: Moment,
+    /// It does not go on.
+    pub stuck: Option<&'a Stuck>,
+}
+
+/// Where what readers may see ends in a partition: the high watermark, and the last stable offset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    pub high: Offset,
+    pub stable: Offset,
 }
 
 /// What a record is that is not in its partition.

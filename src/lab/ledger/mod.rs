@@ -6,11 +6,13 @@
 //!
 //! - [`record`]: what is kept of a record and of the batch it travels in
 //! - [`partition`]: who leads, which log has what
+//! - [`markers`]: the ends of transactions in it
 //! - [`group`]: what groups have read, finished and committed
 //! - [`hear`]: how events change it
 //! - [`judge`]: what a record has come to
 //! - [`totals`]: counts of all that, with an example of each
 //! - [`expect`]: what a scenario says that they come to
+//! - [`tell`]: these counts as text
 //! - [`story`]: one record's story in sentences
 //!
 //! **Invariant:** the same trace gives the same ledger, and nothing here changes a run.
@@ -19,24 +21,28 @@ mod expect;
 mod group;
 mod hear;
 mod judge;
+mod markers;
 mod partition;
 mod record;
 mod story;
+mod tell;
 mod totals;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 
 pub use self::expect::{Expectation, Observed};
+pub use self::group::Stuck;
 use self::group::{Progress, Reader};
-pub use self::judge::{Fate, LostWhy, Missed, MissedWhy, Verdict};
+pub use self::judge::{Ends, Fate, Holder, LostWhy, Missed, MissedWhy, Verdict, Visible};
 use self::partition::{Change, Partition};
 pub use self::record::{
-    Answer, Batch, Copy, Gone, GoneWhy, Moment, Processing, Record, Seen, Sent, Told, Transaction,
+    Answer, Batch, Copy, Gone, GoneWhy, Input, Moment, Processing, Record, Seen, Sent, Told, Transaction,
 };
 pub use self::story::{Line, Story};
-pub use self::totals::{Count, Example, GroupCount, GroupTotals, TopicTotals, Totals};
+pub use self::totals::{Count, Example, GroupCount, GroupTotals, RecordTotals, Totals, Within};
 use crate::kafka::event::RequestMark;
 use crate::kafka::types::{BatchId, ClientName, GroupId, LeaderEpoch, NodeId, Offset, TopicPartition};
 use crate::sim::Trace;
@@ -58,7 +64,6 @@ pub struct Ledger {
     first: u64,
     records: i64,
     forgotten: Totals,
-    names: BTreeMap<NodeId, ClientName>,
     nodes: BTreeMap<ClientName, NodeId>,
     producers: BTreeMap<NodeId, Producer>,
     /// The batches of requests of which no broker has said what it did.
@@ -66,6 +71,19 @@ pub struct Ledger {
     partitions: BTreeMap<TopicPartition, Partition>,
     readers: BTreeMap<NodeId, Reader>,
     groups: BTreeMap<GroupId, BTreeMap<TopicPartition, Progress>>,
+    /// Clients that have ended, the first first.
+    ended: VecDeque<NodeId>,
+    dropped: Dropped,
+}
+
+/// Clients that have ended and are still known by name, the last that did.
+const KEPT_ENDED: usize = 1000;
+
+/// What the ledger has let go for its memory to be bounded, beside records ([`Totals::forgotten`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Clients that ended long ago: none of their records is found by its number any more.
+    pub clients: i64,
 }
 
 /// A producer's process.
@@ -76,6 +94,8 @@ struct Producer {
     batches: BTreeMap<BatchId, u64>,
     /// The greatest record number that was stored in a partition, with its batch.
     furthest: BTreeMap<TopicPartition, (i64, u64)>,
+    /// What the next record is made of.
+    result_of: Option<Rc<Input>>,
 }
 
 impl Default for Ledger {
@@ -95,13 +115,14 @@ impl Ledger {
             first: 0,
             records: 0,
             forgotten: Totals::default(),
-            names: BTreeMap::new(),
             nodes: BTreeMap::new(),
             producers: BTreeMap::new(),
             requests: BTreeMap::new(),
             partitions: BTreeMap::new(),
             readers: BTreeMap::new(),
             groups: BTreeMap::new(),
+            ended: VecDeque::new(),
+            dropped: Dropped::default(),
         }
     }
 
@@ -122,9 +143,18 @@ impl Ledger {
         self.heard = trace.len_ever();
     }
 
+    /// Events that were heard, and those that were missed. As long as it is the same, so is the ledger.
+    pub fn heard(&self) -> u64 {
+        self.heard
+    }
+
     /// Events that were gone from the trace before the ledger heard them: what they changed is not known here.
     pub fn missed(&self) -> u64 {
         self.missed
+    }
+
+    pub fn dropped(&self) -> Dropped {
+        self.dropped
     }
 
     /// The batches that are kept, the oldest first; those that were split are empty.
@@ -196,7 +226,7 @@ impl Ledger {
             let number = self.first;
             self.first += 1;
             self.records -= oldest.records.len() as i64;
-            self.forgotten.add(counted);
+            self.forgotten.add(&counted);
             if let Some(partition) = self.partitions.get_mut(&oldest.tp) {
                 oldest.copies.iter().for_each(|copy| partition.forget(copy.base, number));
             }

@@ -7,7 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::record::{GoneWhy, Moment};
+use super::markers::{Marker, Markers};
+use super::record::{Gone, GoneWhy, Moment};
 use crate::kafka::event::LogStartReason;
 use crate::kafka::log::LeaderEpochs;
 use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, ProducerId, TopicId};
@@ -19,8 +20,21 @@ pub struct Entry {
     pub last: Offset,
     pub batch: u64,
     pub copy: usize,
+    /// Whose transaction it is of.
+    pub transaction: Option<ProducerId>,
     is_gone: bool,
 }
+
+/// A batch that a leader took in: which one of the ledger, which of its copies, whose transaction it is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    pub batch: u64,
+    pub copy: usize,
+    pub transaction: Option<ProducerId>,
+}
+
+/// When the markers are of more producers than these, those that decide on nothing are let go.
+const KEPT_PRODUCERS: usize = 1000;
 
 /// A copy is gone, or back again because somebody leads who has it all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +49,8 @@ struct Replica {
     epochs: LeaderEpochs,
     start: Offset,
     end: Offset,
+    /// What it knows of what is committed.
+    high_watermark: Offset,
 }
 
 impl Replica {
@@ -43,6 +59,7 @@ impl Replica {
             self.epochs.truncate_from_end(end);
             self.end = end;
             self.start = self.start.min(end);
+            self.high_watermark = self.high_watermark.min(end);
         }
     }
 
@@ -88,8 +105,9 @@ pub struct Partition {
     /// Who has not heard yet that the topic it has a replica of is deleted.
     late: BTreeSet<BrokerId>,
     pub high_watermark: Offset,
-    /// The copies of transactions that have not ended, by their producers.
-    open: BTreeMap<ProducerId, Vec<(u64, usize)>>,
+    markers: Markers,
+    /// Where records of transactions stand that are not over for readers, and may be some that are.
+    unstable: BTreeSet<(Offset, ProducerId)>,
     starts: Vec<Start>,
 }
 
@@ -100,21 +118,24 @@ impl Partition {
         broker: BrokerId,
         epoch: LeaderEpoch,
         (base, last): (Offset, Offset),
-        batch: Option<(u64, usize)>,
+        taken: Option<Taken>,
     ) -> Vec<Change> {
         if self.late.contains(&broker) {
-            let change = |(batch, copy)| Change { batch, copy, why: Some(GoneWhy::TopicDeleted) };
-            return batch.map(change).into_iter().collect();
+            let change = |Taken { batch, copy, .. }| Change { batch, copy, why: Some(GoneWhy::TopicDeleted) };
+            return taken.map(change).into_iter().collect();
         }
         self.replicas.entry(broker).or_default().write(&[(epoch, base)], base, last + 1);
         let mut changes = self.overwritten(broker, epoch, base);
-        let Some((batch, copy)) = batch else { return changes };
+        let Some(Taken { batch, copy, transaction }) = taken else { return changes };
         let newer = self.leader.filter(|(_, newest)| *newest > epoch);
         if let Some((leader, epoch)) = newer {
             changes.push(Change { batch, copy, why: Some(GoneWhy::LeaderChange { leader, epoch }) });
         }
         self.longest = self.longest.max(last - base + 1);
-        let entry = Entry { epoch, last, batch, copy, is_gone: newer.is_some() };
+        if let Some(producer) = transaction.filter(|_| newer.is_none()) {
+            self.unstable.insert((base, producer));
+        }
+        let entry = Entry { epoch, last, batch, copy, transaction, is_gone: newer.is_some() };
         self.written.entry(base).or_default().push(entry);
         changes
     }
@@ -123,23 +144,86 @@ impl Partition {
     /// apart.
     fn overwritten(&mut self, broker: BrokerId, epoch: LeaderEpoch, from: Offset) -> Vec<Change> {
         let mut changes = Vec::new();
+        let are_markers_over = self.markers.overwritten(epoch, from);
         for entries in self.written.range_mut(from..).map(|(_, entries)| entries) {
             for entry in entries.extract_if(.., |entry| entry.epoch == epoch).filter(|entry| !entry.is_gone) {
                 let why = Some(GoneWhy::DiskLost { broker });
                 changes.push(Change { batch: entry.batch, copy: entry.copy, why });
             }
         }
+        if are_markers_over || !changes.is_empty() {
+            self.settle_anew(from);
+        }
         changes
     }
 
-    /// The copy is of a transaction, which is open as long as its producer's marker is not written.
-    pub fn opened(&mut self, producer: ProducerId, copy: (u64, usize)) {
-        self.open.entry(producer).or_default().push(copy);
+    /// A leader has written the end of a producer's transaction, at the end of its log.
+    pub fn marked(
+        &mut self,
+        broker: BrokerId,
+        (producer, committed): (ProducerId, bool),
+        offset: Offset,
+        at: Moment,
+    ) {
+        let replica = self.replicas.get(&broker).filter(|_| !self.late.contains(&broker));
+        let Some(epoch) = replica.and_then(|replica| replica.epochs.epoch_at(offset)) else { return };
+        let newer = self.leader.filter(|(_, newest)| *newest > epoch);
+        let gone = newer.map(|(leader, epoch)| Gone { at, why: GoneWhy::LeaderChange { leader, epoch } });
+        self.markers.note(producer, Marker { at, epoch, offset, committed, gone });
+        self.settle();
     }
 
-    /// The marker is written: the copies that it decides on.
-    pub fn ended(&mut self, producer: ProducerId) -> Vec<(u64, usize)> {
-        self.open.remove(&producer).unwrap_or_default()
+    pub fn markers(&self) -> &Markers {
+        &self.markers
+    }
+
+    /// A replica knows so much to be committed; if it leads, readers see it.
+    pub fn advanced(&mut self, broker: BrokerId, to: Offset, is_leader: bool) {
+        if self.late.contains(&broker) {
+            return;
+        }
+        self.replicas.entry(broker).or_default().high_watermark = to;
+        if is_leader && self.leader.is_none_or(|(leader, _)| leader == broker) {
+            self.high_watermark = to;
+            self.settle();
+        }
+    }
+
+    /// Transactions at the beginning that are over, and whose end is replicated, withhold nothing any more (R-TXN-23).
+    fn settle(&mut self) {
+        while let Some((offset, producer)) = self.unstable.first().copied() {
+            let marker = self.markers.decides(producer, offset);
+            if marker.is_none_or(|marker| marker.offset >= self.high_watermark) {
+                return;
+            }
+            self.unstable.pop_first();
+        }
+    }
+
+    /// Which log counts has changed, and so may have what is over: of what is not kept, what was open is.
+    fn settle_anew(&mut self, end: Offset) {
+        let first = self.first_kept();
+        if self.unstable.is_empty() && self.markers.producers() == 0 {
+            return;
+        }
+        self.unstable.retain(|(offset, _)| first.is_none_or(|first| *offset < first) && *offset < end);
+        for (base, entries) in &self.written {
+            let of = entries.iter().filter(|entry| !entry.is_gone);
+            self.unstable.extend(of.filter_map(|entry| Some((*base, entry.transaction?))));
+        }
+        self.settle();
+    }
+
+    fn first_kept(&self) -> Option<Offset> {
+        self.written.first_key_value().map(|(base, _)| *base)
+    }
+
+    /// What lies from here on nobody sees who reads committed data: an open transaction begins here, or the high watermark has
+    /// not passed the end of one.
+    pub fn last_stable_offset(&self) -> Offset {
+        let first = self.unstable.first().map(|(offset, _)| *offset);
+        let start = self.starts.last().map_or(Offset::ZERO, |start| start.to);
+        first.map_or(self.high_watermark, |first| first.max(start).min(self.high_watermark))
     }
 
     pub fn replicated(
@@ -158,22 +242,25 @@ impl Partition {
     }
 
     /// A disk lost what was behind `end`; what nobody has any more is gone.
-    pub fn disk_lost(&mut self, broker: BrokerId, end: Offset) -> Vec<Change> {
+    pub fn disk_lost(&mut self, broker: BrokerId, end: Offset, at: Moment) -> Vec<Change> {
         if end == Offset::ZERO {
             self.late.remove(&broker);
         }
         let Some(replica) = self.replicas.get_mut(&broker) else { return Vec::new() };
         replica.cut(end);
         let mut changes = Vec::new();
+        let gone = Gone { at, why: GoneWhy::DiskLost { broker } };
+        let is_left = |epoch, offset| self.replicas.values().any(|replica| replica.has(epoch, offset));
+        self.markers.disk_lost(end, gone, is_left);
         for entries in self.written.range_mut(end..).map(|(_, entries)| entries) {
             for entry in entries.iter_mut().filter(|entry| !entry.is_gone) {
                 if !self.replicas.values().any(|replica| replica.has(entry.epoch, entry.last)) {
                     entry.is_gone = true;
-                    let why = Some(GoneWhy::DiskLost { broker });
-                    changes.push(Change { batch: entry.batch, copy: entry.copy, why });
+                    changes.push(Change { batch: entry.batch, copy: entry.copy, why: Some(gone.why) });
                 }
             }
         }
+        self.settle_anew(Offset(i64::MAX));
         changes
     }
 
@@ -197,7 +284,13 @@ impl Partition {
     }
 
     /// Somebody leads, and its log, which ends at `end`, is what counts from now on.
-    pub fn became_leader(&mut self, broker: BrokerId, epoch: LeaderEpoch, end: Offset) -> Vec<Change> {
+    pub fn became_leader(
+        &mut self,
+        broker: BrokerId,
+        epoch: LeaderEpoch,
+        end: Offset,
+        at: Moment,
+    ) -> Vec<Change> {
         if self.late.contains(&broker) {
             return Vec::new();
         }
@@ -208,8 +301,11 @@ impl Partition {
             return Vec::new();
         }
         self.leader = Some((broker, epoch));
-        self.high_watermark = self.high_watermark.min(end);
+        self.high_watermark = self.high_watermark.max(replica.high_watermark).min(end);
         let mut changes = Vec::new();
+        let gone = Gone { at, why: GoneWhy::LeaderChange { leader: broker, epoch } };
+        self.markers
+            .review(gone, |epoch, offset| (offset >= replica.start).then(|| replica.holds(epoch, offset)));
         for entries in self.written.values_mut().rev() {
             let mut agrees = false;
             // A log says nothing of what lies below its start.
@@ -218,7 +314,7 @@ impl Partition {
                 agrees |= has && !entry.is_gone;
                 if has == entry.is_gone {
                     entry.is_gone = !has;
-                    let why = (!has).then_some(GoneWhy::LeaderChange { leader: broker, epoch });
+                    let why = (!has).then_some(gone.why);
                     changes.push(Change { batch: entry.batch, copy: entry.copy, why });
                 }
             }
@@ -227,6 +323,7 @@ impl Partition {
                 break;
             }
         }
+        self.settle_anew(end);
         changes
     }
 
@@ -234,6 +331,7 @@ impl Partition {
         let replica = self.replicas.entry(broker).or_default();
         replica.start = start.to;
         replica.end = replica.end.max(start.to);
+        replica.epochs.truncate_from_start(start.to);
         if is_leader && self.starts.last().is_none_or(|last| last.to < start.to) {
             self.starts.push(start);
         }
@@ -270,14 +368,25 @@ impl Partition {
         })
     }
 
-    /// A batch falls out of the ledger.
+    /// A batch falls out of the ledger, and with the last of them what has taken nothing else away.
     pub fn forget(&mut self, base: Offset, batch: u64) {
-        if let Some(entries) = self.written.get_mut(&base) {
-            entries.retain(|entry| entry.batch != batch);
-            if entries.is_empty() {
-                self.written.remove(&base);
-            }
+        let Some(entries) = self.written.get_mut(&base) else { return };
+        let index = entries.iter().position(|entry| entry.batch == batch);
+        let forgotten = index.map(|index| entries.remove(index));
+        if entries.is_empty() {
+            self.written.remove(&base);
         }
+        let first = self.first_kept();
+        let end = first.unwrap_or(self.high_watermark).min(self.last_stable_offset());
+        if let Some(producer) = forgotten.and_then(|entry| entry.transaction) {
+            self.markers.forget_below(producer, end);
+        }
+        if self.markers.producers() > KEPT_PRODUCERS {
+            self.markers.forget_all_below(end);
+        }
+        let newest = self.starts.len().saturating_sub(1);
+        let over = self.starts.iter().take_while(|start| first.is_none_or(|first| start.to <= first)).count();
+        self.starts.drain(..over.min(newest));
     }
 
     /// The topic is gone with all there was of it.

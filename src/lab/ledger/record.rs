@@ -29,8 +29,10 @@ pub struct Batch {
     /// The partition is -1 if none was chosen.
     pub tp: TopicPartition,
     pub records: Vec<Record>,
-    /// Each time that it went on its way.
+    /// The first times that it went on its way and the last one, at most [`KEPT_SENDS`].
     pub sends: Vec<Sent>,
+    /// How often it did so between these.
+    pub unkept_sends: i64,
     pub told: Told,
     /// Each time that a leader took it into its log.
     pub copies: Vec<Copy>,
@@ -50,6 +52,27 @@ pub struct Record {
     pub seen: Vec<Seen>,
     /// Where the cleaner of a leader has dropped it, because its key has a newer one or its transaction was aborted.
     pub cleaned: Vec<(Offset, Moment)>,
+    /// What an application has made it of.
+    pub result_of: Option<Rc<Input>>,
+}
+
+/// A record that an application has read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    pub tp: TopicPartition,
+    pub offset: Offset,
+    /// In which it was written, if that is known.
+    pub epoch: Option<LeaderEpoch>,
+    /// The application's group.
+    pub group: GroupId,
+}
+
+/// A record that an application has made of another one: its batch in the ledger, and its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Outcome {
+    pub at: Moment,
+    pub batch: u64,
+    pub number: i64,
 }
 
 /// What became of the transaction that a batch is of.
@@ -118,8 +141,9 @@ pub struct Copy {
     /// Of the batch's first record.
     pub base: Offset,
     pub producer: ProducerId,
-    /// `None` if it is of none.
-    pub transaction: Option<Transaction>,
+    pub is_transactional: bool,
+    /// When the high watermark passed it: from then on readers could see it, but for open and aborted transactions.
+    pub committed: Option<Moment>,
     /// It is in the log of whoever leads no more.
     pub gone: Option<Gone>,
 }
@@ -161,9 +185,12 @@ pub struct Seen {
     pub passed: Option<(Moment, ClientName)>,
     /// A later record of the partition had been processed before.
     pub out_of_order: bool,
+    /// The first records that an application has made of it, at most [`KEPT_PROCESSINGS`].
+    pub(super) results: Vec<Outcome>,
 }
 
 pub(super) const KEPT_PROCESSINGS: usize = 4;
+pub(super) const KEPT_SENDS: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Processing {
@@ -207,6 +234,7 @@ impl Record {
                     processings: Vec::new(),
                     passed: None,
                     out_of_order: false,
+                    results: Vec::new(),
                 },
             );
             self.seen.len() - 1

@@ -4,7 +4,9 @@
 
 use super::Ledger;
 use super::judge::{Fate, LostWhy, MissedWhy, Verdict};
-use super::record::{Answer, Batch, Copy, GoneWhy, Moment, Record, Seen, Told, Transaction};
+use super::markers::Markers;
+use super::partition::Partition;
+use super::record::{Answer, Batch, Copy, Gone, GoneWhy, Moment, Record, Seen, Told, Transaction};
 use crate::kafka::event::LogStartReason;
 use crate::kafka::types::{ClientName, Offset, TopicPartition};
 use crate::lab::words::{count, list, partition_of};
@@ -26,6 +28,15 @@ pub struct Story {
     pub now: Vec<String>,
 }
 
+impl Story {
+    /// Line by line, what happened with its time.
+    pub fn text(&self) -> Vec<String> {
+        let lines = self.lines.iter().map(|line| format!("  {}  {}", line.at.time, line.text));
+        let now = self.now.iter().map(|sentence| format!("  {sentence}"));
+        std::iter::once(self.title.clone()).chain(lines).chain(now).collect()
+    }
+}
+
 impl Ledger {
     /// The story of the record that is or was at this offset.
     pub fn story_at(&self, tp: &TopicPartition, offset: Offset) -> Option<Story> {
@@ -37,23 +48,22 @@ impl Ledger {
         self.record_of(client, number).map(|(batch, record)| self.story(batch, record))
     }
 
-    /// The story of the record that a person names: `orders-0 17` by its offset, `checkout-api 17` by its producer.
-    pub fn story_named(&self, name: &str) -> Option<Story> {
-        let (of, number) = name.trim().rsplit_once(' ')?;
-        let (of, number) = (of.trim(), number.parse::<i64>().ok()?);
+    /// The story of the record that a person names: by its partition and offset, as `orders-0` 17, or by its producer and
+    /// number, as `checkout-api` 17.
+    pub fn story_named(&self, of: &str, number: i64) -> Option<Story> {
         let by_offset = partition_of(of).and_then(|tp| self.story_at(&tp, Offset(number)));
         by_offset.or_else(|| self.story_of(&ClientName::new(of), number))
     }
 
     pub fn story(&self, batch: &Batch, record: &Record) -> Story {
         let index = batch.index_of(record);
-        let verdict = self.judge_at(batch, index, record);
+        let verdict = self.judge(batch, record);
         let mut lines = Vec::new();
         self.tell_sending(batch, record, index, &mut lines);
         for copy in &batch.copies {
             lines.extend(gone_line(copy, &batch.tp, index));
         }
-        record.seen.iter().for_each(|seen| tell_reading(seen, &mut lines));
+        record.seen.iter().for_each(|seen| self.tell_reading(seen, &mut lines));
         lines.sort_by_key(|line| line.at);
         let key = record.key.as_deref().map(|key| format!(", key {}", String::from_utf8_lossy(key)));
         Story {
@@ -73,6 +83,10 @@ impl Ledger {
             None => format!("{} hands it to send(), which does not take it", batch.client),
         };
         lines.push(Line { at: record.made, text });
+        if let Some(input) = &record.result_of {
+            let text = format!("it is made of the record at offset {} of {}", input.offset, input.tp);
+            lines.push(Line { at: record.made, text });
+        }
         for sent in &batch.sends {
             let text = match sent.attempt {
                 1 => format!("the batch is sent to broker {}", sent.to),
@@ -80,6 +94,10 @@ impl Ledger {
             };
             lines.push(Line { at: sent.at, text });
             lines.extend(answer_line(sent.answer, sent.to.to_string(), index));
+        }
+        if let (Some(last), 1..) = (batch.sends.last(), batch.unkept_sends) {
+            let times = count(batch.unkept_sends, "more attempt");
+            lines.push(Line { at: last.at, text: format!("before that one there were {times}") });
         }
         for copy in &batch.copies {
             let (broker, epoch, offset) = (copy.broker, copy.epoch, copy.base + index);
@@ -89,16 +107,28 @@ impl Ledger {
             );
             lines.push(Line { at: copy.at, text });
         }
-        for copy in &batch.copies {
-            if let Some(Transaction::Ended { at, committed }) = copy.transaction {
-                let how = if committed { "commits" } else { "aborts" };
-                lines.push(Line { at, text: format!("a marker in {} {how} its transaction", batch.tp) });
-            }
-        }
+        self.tell_committed(batch, lines);
         for (offset, at) in &record.cleaned {
             lines.push(Line { at: *at, text: format!("the leader's cleaner drops it from offset {offset}") });
         }
         lines.extend(told_line(batch, index));
+    }
+
+    /// When readers could see it, and how its transaction ended.
+    fn tell_committed(&self, batch: &Batch, lines: &mut Vec<Line>) {
+        let tp = &batch.tp;
+        for copy in &batch.copies {
+            let passes = |at| Line { at, text: format!("the high watermark of {tp} passes it") };
+            lines.extend(copy.committed.map(passes));
+            let markers = self.partitions.get(tp).filter(|_| copy.is_transactional).map(Partition::markers);
+            let decided = |markers: &Markers| markers.ever_decided(copy.producer, copy.at, copy.base);
+            for marker in markers.map(decided).unwrap_or_default() {
+                let how = if marker.committed { "commits" } else { "aborts" };
+                let text = format!("a marker in {tp} {how} its transaction");
+                lines.push(Line { at: marker.at, text });
+                lines.extend(marker.gone.map(|gone| marker_gone(gone, tp)));
+            }
+        }
     }
 
     /// How things stand.
@@ -140,6 +170,7 @@ impl Ledger {
         for seen in &record.seen {
             now.extend(self.stands_with(seen));
         }
+        now.extend(verdict.waiting.iter().map(|group| format!("It is still to come to group {group}.")));
         for missed in &verdict.missed {
             now.push(match &missed.why {
                 MissedWhy::Committed { at, by, was_delivered } => format!(
@@ -168,16 +199,57 @@ impl Ledger {
         format!("It is in {tp} at offset {offset}, on {holders}; the high watermark is {mark}: {seen}.")
     }
 
-    fn stands_with(&self, seen: &Seen) -> Option<String> {
+    fn tell_reading(&self, seen: &Seen, lines: &mut Vec<Line>) {
         let group = &seen.group;
-        match seen.processed {
-            0 if self.is_in_hand(seen) => {
-                let (_, client) = seen.delivered_at.as_ref()?;
-                Some(format!("{client} of group {group} has it in hand."))
-            }
-            0 | 1 => None,
-            times => Some(format!("Group {group} has processed it {times} times.")),
+        if let Some((at, client)) = &seen.delivered_at {
+            let again = match seen.delivered {
+                1 => String::new(),
+                times => format!(", for the {} time", ordinal(times)),
+            };
+            lines.push(Line {
+                at: *at,
+                text: format!("poll() returns it to {client} of group {group}{again}"),
+            });
         }
+        for (times, done) in (1..).zip(&seen.processings) {
+            let again = match times {
+                1 => String::new(),
+                times => format!(" for the {} time", ordinal(times)),
+            };
+            let by = &done.by;
+            lines.push(Line { at: done.at, text: format!("{by} of group {group} has processed it{again}") });
+        }
+        if let Some((at, by)) = &seen.passed {
+            let text = format!("{by} commits a position of group {group} past it before it is processed");
+            lines.push(Line { at: *at, text });
+        }
+        for result in &seen.results {
+            let found = self.batch(result.batch).and_then(|batch| {
+                let index = batch.records.iter().position(|record| record.number == result.number)?;
+                let copy = batch.in_place().next().or(batch.copies.last())?;
+                Some(format!("{} at offset {}", batch.tp, copy.base + index as i64))
+            });
+            let place = found.map(|place| format!(" ({place})")).unwrap_or_default();
+            let text = format!("record {} of the application is made of it{place}", result.number);
+            lines.push(Line { at: result.at, text });
+        }
+    }
+
+    fn stands_with(&self, seen: &Seen) -> Vec<String> {
+        let group = &seen.group;
+        let holder = self.holder(seen).filter(|_| seen.processed == 0);
+        let in_hand = holder.map(|holder| match holder.stuck {
+            Some(stuck) => format!(
+                "{} of group {group} has it in hand, and {} since {}.",
+                holder.client, stuck.how, stuck.since.time
+            ),
+            None => format!("{} of group {group} has it in hand.", holder.client),
+        });
+        let times =
+            (seen.processed > 1).then(|| format!("Group {group} has processed it {} times.", seen.processed));
+        let results = Some(self.results_of(seen)).filter(|results| *results > 1);
+        let results = results.map(|results| format!("Group {group} has made {results} records of it."));
+        in_hand.into_iter().chain(times).chain(results).collect()
     }
 }
 
@@ -221,27 +293,19 @@ fn gone_line(copy: &Copy, tp: &TopicPartition, index: i64) -> Option<Line> {
     Some(Line { at: gone.at, text })
 }
 
-fn tell_reading(seen: &Seen, lines: &mut Vec<Line>) {
-    let group = &seen.group;
-    if let Some((at, client)) = &seen.delivered_at {
-        let again = match seen.delivered {
-            1 => String::new(),
-            times => format!(", for the {} time", ordinal(times)),
-        };
-        lines.push(Line { at: *at, text: format!("poll() returns it to {client} of group {group}{again}") });
-    }
-    for (times, done) in (1..).zip(&seen.processings) {
-        let again = match times {
-            1 => String::new(),
-            times => format!(" for the {} time", ordinal(times)),
-        };
-        let by = &done.by;
-        lines.push(Line { at: done.at, text: format!("{by} of group {group} has processed it{again}") });
-    }
-    if let Some((at, by)) = &seen.passed {
-        let text = format!("{by} commits a position of group {group} past it before it is processed");
-        lines.push(Line { at: *at, text });
-    }
+fn marker_gone(gone: Gone, tp: &TopicPartition) -> Line {
+    let text = match gone.why {
+        GoneWhy::LeaderChange { leader, epoch } => {
+            format!(
+                "broker {leader} leads {tp} in epoch {epoch} without that marker: the transaction is open again"
+            )
+        }
+        GoneWhy::DiskLost { broker } => {
+            format!("broker {broker}, the last that had that marker, loses it: the transaction is open again")
+        }
+        GoneWhy::TopicDeleted => format!("topic {} is deleted", tp.topic),
+    };
+    Line { at: gone.at, text }
 }
 
 fn ordinal(number: i32) -> String {

@@ -1,6 +1,6 @@
 //! Logs, leaders and the bound, each by itself; whole runs are in the scenario tests.
 
-use super::partition::{Change, Partition, Start};
+use super::partition::{Change, Partition, Start, Taken};
 use super::record::{GoneWhy, Moment};
 use super::{Count, Ledger};
 use crate::kafka::event::{Act, Event, LogStartReason, OffsetRun, RequestMark, ShareEvent, TransactionEvent};
@@ -14,13 +14,20 @@ use crate::sim::{Key, Trace, TraceEntry};
 const A: BrokerId = BrokerId(1);
 const B: BrokerId = BrokerId(2);
 
+const MOMENT: Moment = Moment { time: Time::ZERO, event: 0 };
+
+/// Of no transaction.
+fn taken(batch: u64) -> Option<Taken> {
+    Some(Taken { batch, copy: 0, transaction: None })
+}
+
 /// A leads in epoch 0 and has batches 0 to 2 at offsets 0 to 2, of which B has the first.
 fn one_behind() -> Partition {
     let mut partition = Partition::default();
-    partition.became_leader(A, LeaderEpoch(0), Offset(0));
+    partition.became_leader(A, LeaderEpoch(0), Offset(0), MOMENT);
     for number in 0..3 {
         let offset = Offset(number as i64);
-        let changes = partition.appended(A, LeaderEpoch(0), (offset, offset), Some((number, 0)));
+        let changes = partition.appended(A, LeaderEpoch(0), (offset, offset), taken(number));
         assert!(changes.is_empty());
     }
     partition.replicated(B, (Offset(0), Offset(1)), &[(LeaderEpoch(0), Offset(0))]);
@@ -47,15 +54,18 @@ fn what_the_new_leader_does_not_have_is_gone_and_comes_back_with_a_leader_that_h
     let mut partition = one_behind();
     assert_eq!(partition.holders(LeaderEpoch(0), Offset(0)), [A, B]);
     assert_eq!(partition.holders(LeaderEpoch(0), Offset(2)), [A]);
-    assert_eq!(told(&partition.became_leader(B, LeaderEpoch(1), Offset(1))), ["1 by 2 e1", "2 by 2 e1"]);
-    assert!(partition.appended(B, LeaderEpoch(1), (Offset(1), Offset(1)), Some((3, 0))).is_empty());
+    assert_eq!(
+        told(&partition.became_leader(B, LeaderEpoch(1), Offset(1), MOMENT)),
+        ["1 by 2 e1", "2 by 2 e1"]
+    );
+    assert!(partition.appended(B, LeaderEpoch(1), (Offset(1), Offset(1)), taken(3)).is_empty());
     let at = |partition: &Partition, epoch| {
         partition.entries(Offset(1), Offset(2), epoch).map(|(_, entry)| entry.batch).collect::<Vec<_>>()
     };
     assert_eq!((at(&partition, None), at(&partition, Some(LeaderEpoch(0)))), (vec![3], vec![1]));
     // Nobody else is left: an unclean election of the old leader, which has not followed the new one.
     assert_eq!(
-        told(&partition.became_leader(A, LeaderEpoch(2), Offset(3))),
+        told(&partition.became_leader(A, LeaderEpoch(2), Offset(3), MOMENT)),
         ["1 back", "2 back", "3 by 1 e2"]
     );
 }
@@ -63,25 +73,28 @@ fn what_the_new_leader_does_not_have_is_gone_and_comes_back_with_a_leader_that_h
 #[test]
 fn what_a_deposed_leader_still_writes_is_gone_at_once() {
     let mut partition = one_behind();
-    partition.became_leader(B, LeaderEpoch(1), Offset(1));
-    let changes = partition.appended(A, LeaderEpoch(0), (Offset(3), Offset(3)), Some((4, 0)));
+    partition.became_leader(B, LeaderEpoch(1), Offset(1), MOMENT);
+    let changes = partition.appended(A, LeaderEpoch(0), (Offset(3), Offset(3)), taken(4));
     assert_eq!(told(&changes), ["4 by 2 e1"]);
 }
 
 #[test]
 fn what_the_last_disk_loses_is_gone_and_what_another_has_is_not() {
     let mut partition = one_behind();
-    assert_eq!(told(&partition.disk_lost(A, Offset(0))), ["1 with 1", "2 with 1"]);
-    assert!(partition.became_leader(A, LeaderEpoch(0), Offset(0)).len() == 1, "batch 0 is on B alone");
+    assert_eq!(told(&partition.disk_lost(A, Offset(0), MOMENT)), ["1 with 1", "2 with 1"]);
+    assert!(
+        partition.became_leader(A, LeaderEpoch(0), Offset(0), MOMENT).len() == 1,
+        "batch 0 is on B alone"
+    );
 }
 
 #[test]
 fn a_leader_that_writes_over_what_it_lost_in_the_same_epoch_does_not_bring_it_back() {
     let mut partition = one_behind();
-    partition.disk_lost(A, Offset(2));
-    partition.became_leader(A, LeaderEpoch(0), Offset(2));
-    assert!(partition.appended(A, LeaderEpoch(0), (Offset(2), Offset(2)), Some((5, 0))).is_empty());
-    assert!(partition.became_leader(A, LeaderEpoch(1), Offset(3)).is_empty());
+    partition.disk_lost(A, Offset(2), MOMENT);
+    partition.became_leader(A, LeaderEpoch(0), Offset(2), MOMENT);
+    assert!(partition.appended(A, LeaderEpoch(0), (Offset(2), Offset(2)), taken(5)).is_empty());
+    assert!(partition.became_leader(A, LeaderEpoch(1), Offset(3), MOMENT).is_empty());
     let at: Vec<u64> = partition.entries(Offset(2), Offset(3), None).map(|(_, entry)| entry.batch).collect();
     assert_eq!(at, [5]);
 }
@@ -90,20 +103,20 @@ fn a_leader_that_writes_over_what_it_lost_in_the_same_epoch_does_not_bring_it_ba
 fn a_replica_that_begins_at_the_leaders_start_lacks_nothing_below_it() {
     let mut partition = one_behind();
     partition.replicated(BrokerId(3), (Offset(2), Offset(3)), &[(LeaderEpoch(0), Offset(2))]);
-    assert!(partition.became_leader(BrokerId(3), LeaderEpoch(1), Offset(3)).is_empty());
+    assert!(partition.became_leader(BrokerId(3), LeaderEpoch(1), Offset(3), MOMENT).is_empty());
     assert_eq!(partition.holders(LeaderEpoch(0), Offset(1)), [A]);
 }
 
 #[test]
 fn a_large_batch_is_found_behind_many_small_ones_of_an_epoch_that_is_gone() {
     let mut partition = Partition::default();
-    partition.became_leader(A, LeaderEpoch(0), Offset(0));
+    partition.became_leader(A, LeaderEpoch(0), Offset(0), MOMENT);
     for number in 0..20 {
         let offset = Offset(number as i64);
-        partition.appended(A, LeaderEpoch(0), (offset, offset), Some((number, 0)));
+        partition.appended(A, LeaderEpoch(0), (offset, offset), taken(number));
     }
-    partition.became_leader(B, LeaderEpoch(1), Offset(0));
-    partition.appended(B, LeaderEpoch(1), (Offset(0), Offset(19)), Some((20, 0)));
+    partition.became_leader(B, LeaderEpoch(1), Offset(0), MOMENT);
+    partition.appended(B, LeaderEpoch(1), (Offset(0), Offset(19)), taken(20));
     let at = partition.entries(Offset(19), Offset(20), Some(LeaderEpoch(1)));
     assert_eq!(at.map(|(base, entry)| (base, entry.batch)).collect::<Vec<_>>(), [(Offset(0), 20)]);
 }
@@ -112,14 +125,14 @@ fn a_large_batch_is_found_behind_many_small_ones_of_an_epoch_that_is_gone() {
 #[test]
 fn what_is_gone_does_not_come_back_since_it_lies_below_the_start_of_a_new_leaders_log() {
     let mut partition = one_behind();
-    partition.appended(A, LeaderEpoch(0), (Offset(3), Offset(6)), Some((3, 0)));
-    partition.became_leader(B, LeaderEpoch(1), Offset(1));
-    partition.appended(B, LeaderEpoch(1), (Offset(1), Offset(3)), Some((4, 0)));
+    partition.appended(A, LeaderEpoch(0), (Offset(3), Offset(6)), taken(3));
+    partition.became_leader(B, LeaderEpoch(1), Offset(1), MOMENT);
+    partition.appended(B, LeaderEpoch(1), (Offset(1), Offset(3)), taken(4));
     partition.replicated(BrokerId(3), (Offset(0), Offset(1)), &[(LeaderEpoch(0), Offset(0))]);
     partition.replicated(BrokerId(3), (Offset(1), Offset(4)), &[(LeaderEpoch(1), Offset(1))]);
-    let (at, reason) = (Moment { time: Time::ZERO, event: 0 }, LogStartReason::Leader);
+    let (at, reason) = (MOMENT, LogStartReason::Leader);
     partition.log_start_moved(BrokerId(3), false, Start { at, to: Offset(4), reason });
-    assert!(partition.became_leader(BrokerId(3), LeaderEpoch(2), Offset(4)).is_empty());
+    assert!(partition.became_leader(BrokerId(3), LeaderEpoch(2), Offset(4), MOMENT).is_empty());
 }
 
 /// A topic's number, as its id.
@@ -134,15 +147,15 @@ fn who_has_not_heard_that_the_topic_is_deleted_writes_nothing_that_counts() {
     assert_eq!(partition.clear().len(), 3);
     // B, which heard of it late, is elected of the old topic; A has never stopped to lead it.
     assert!(partition.of_topic(B, id(1)).is_empty());
-    assert!(partition.became_leader(B, LeaderEpoch(1), Offset(1)).is_empty());
-    let late = partition.appended(B, LeaderEpoch(1), (Offset(1), Offset(1)), Some((3, 0)));
+    assert!(partition.became_leader(B, LeaderEpoch(1), Offset(1), MOMENT).is_empty());
+    let late = partition.appended(B, LeaderEpoch(1), (Offset(1), Offset(1)), taken(3));
     assert_eq!(told(&late), ["3 deleted"]);
-    let late = partition.appended(A, LeaderEpoch(0), (Offset(3), Offset(3)), Some((4, 0)));
+    let late = partition.appended(A, LeaderEpoch(0), (Offset(3), Offset(3)), taken(4));
     assert_eq!(told(&late), ["4 deleted"]);
     partition.replica_deleted(A);
     assert!(partition.of_topic(A, id(2)).is_empty());
-    assert!(partition.became_leader(A, LeaderEpoch(0), Offset(0)).is_empty());
-    assert!(partition.appended(A, LeaderEpoch(0), (Offset(0), Offset(0)), Some((5, 0))).is_empty());
+    assert!(partition.became_leader(A, LeaderEpoch(0), Offset(0), MOMENT).is_empty());
+    assert!(partition.appended(A, LeaderEpoch(0), (Offset(0), Offset(0)), taken(5)).is_empty());
     let at: Vec<u64> = partition.entries(Offset(0), Offset(9), None).map(|(_, entry)| entry.batch).collect();
     assert_eq!(at, [5]);
 }
@@ -199,9 +212,21 @@ impl Told {
         });
     }
 
-    fn marked(&mut self, committed: bool) {
-        let (tp, producer) = (Told::tp(), ProducerId(7));
-        let marked = TransactionEvent::Marked { broker: A, tp, producer, committed, offset: Offset(9) };
+    /// The end of the transaction, at this offset.
+    fn marked(&mut self, committed: bool, offset: i64) {
+        let (tp, producer, offset) = (Told::tp(), ProducerId(7), Offset(offset));
+        self.tell(Event::Appended {
+            broker: A,
+            tp: tp.clone(),
+            leader_epoch: LeaderEpoch(0),
+            base_offset: offset,
+            last_offset: offset,
+            producer,
+            base_sequence: -1,
+            transactional: true,
+            request: None,
+        });
+        let marked = TransactionEvent::Marked { broker: A, tp, producer, committed, offset };
         self.tell(Event::Transaction(marked));
     }
 
@@ -218,16 +243,66 @@ fn a_transaction_is_open_until_its_marker_and_the_next_one_is_another() {
     told.stored(0);
     told.stored(1);
     assert_eq!(told.counts(), [2, 2, 0]);
-    told.marked(false);
+    told.marked(false, 2);
     assert_eq!(told.counts(), [2, 0, 2]);
     told.stored(3);
-    told.marked(true);
+    told.marked(true, 4);
     assert_eq!(told.counts(), [3, 0, 2]);
-    let story = Ledger::of(&told.0).story_named("t-0 1").expect("it is there");
+    let story = Ledger::of(&told.0).story_named("t-0", 1).expect("it is there");
     assert_eq!(
         story.lines.last().map(|line| line.text.as_str()),
         Some("a marker in t-0 aborts its transaction")
     );
+}
+
+/// Two transactions of one record, each with its marker; B has everything but the last one.
+#[test]
+fn a_leader_without_the_marker_makes_its_transaction_open_and_one_that_has_it_ended_again() {
+    let mut told = Told::new();
+    told.stored(0);
+    told.marked(true, 1);
+    told.stored(2);
+    told.marked(false, 3);
+    let (tp, epochs) = (Told::tp(), vec![(LeaderEpoch(0), Offset(0))]);
+    told.tell(Event::Replicated { broker: B, tp: tp.clone(), from: Offset(0), to: Offset(3), epochs });
+    assert_eq!(told.counts(), [2, 0, 1]);
+    let leads = |broker, epoch, end| Event::BecameLeader {
+        broker,
+        tp: tp.clone(),
+        topic_id: id(1),
+        leader_epoch: LeaderEpoch(epoch),
+        start_offset: Offset(end),
+    };
+    told.tell(leads(B, 1, 3));
+    assert_eq!(told.counts(), [2, 1, 0]);
+    told.tell(leads(A, 2, 4));
+    assert_eq!(told.counts(), [2, 0, 1]);
+}
+
+/// 500 transactions of one record and an open one of 20, as a ledger tells that keeps ten records.
+#[test]
+fn an_open_transaction_that_is_not_kept_still_withholds_and_markers_that_decide_on_nothing_go() {
+    let mut told = Told::new();
+    let advanced = |to| Event::HighWatermarkAdvanced {
+        broker: A,
+        tp: Told::tp(),
+        leader: true,
+        from: Offset(0),
+        to: Offset(to),
+    };
+    for number in 0..500 {
+        told.stored(2 * number);
+        told.marked(true, i64::from(2 * number) + 1);
+        told.tell(advanced(i64::from(2 * number) + 2));
+    }
+    (1_000..1_020).for_each(|number| told.stored(number));
+    told.tell(advanced(1_020));
+    let mut ledger = Ledger::new(10);
+    ledger.follow(&told.0);
+    let ends = ledger.ends(&Told::tp());
+    assert_eq!((ends.high, ends.stable), (Offset(1_020), Offset(1_000)));
+    let kept = ledger.partitions[&Told::tp()].markers().len();
+    assert!(kept < 5, "{kept} markers");
 }
 
 /// What a share consumer has in hand is the record that it was given, though another stands at its offset by now.

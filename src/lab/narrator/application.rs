@@ -4,7 +4,7 @@ use super::client::about;
 use super::{Sentence, Tone};
 use crate::kafka::event::{ApplicationEvent, Halt};
 use crate::kafka::time::Time;
-use crate::lab::words::duration;
+use crate::lab::words::{duration, list};
 
 pub(super) fn tell(time: Time, event: &ApplicationEvent) -> Option<Sentence> {
     Some(match event {
@@ -33,6 +33,14 @@ pub(super) fn tell(time: Time, event: &ApplicationEvent) -> Option<Sentence> {
                 Halt::Hang => &["R-CONS-24", "R-CONS-25"],
             })
         }
+        ApplicationEvent::LookedUp { client, call, told } => {
+            let each = told.iter().map(|(tp, offset)| match offset {
+                Some(offset) => format!("{tp}: {offset}"),
+                None => format!("{tp}: nothing"),
+            });
+            about(time, Tone::Info, client, format!("{client}: {call} returns {}", list(each)))
+        }
+        ApplicationEvent::LetGo { .. } | ApplicationEvent::ResultSent { .. } => return None,
         ApplicationEvent::CallThrew { client, call, exception, then } => {
             about(time, Tone::Bad, client, format!("{client}: {call} threw {exception}: it {then}"))
                 .detail("After an error that can be aborted it begins again with what is committed; after any other it closes its clients.")

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::cluster::Processes;
 use super::partition::PATIENCE_MS;
 use super::{Sentence, Subject, Tone};
-use crate::kafka::event::{Act, CommitOutcome, Event, ProducerEvent};
+use crate::kafka::event::{Act, CommitOutcome, Event, ProducerEvent, RecordPart};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, NodeId, Offset, TopicPartition};
@@ -219,6 +219,20 @@ fn simple(time: Time, event: &Event) -> Option<Sentence> {
             about(time, Tone::Bad, client, format!("{client} ends: nothing is committed of {}", list(partitions)))
                 .detail("With auto.offset.reset=none poll() throws NoOffsetForPartitionException.")
                 .rules(&["R-CONS-11"])
+        }
+        Event::RecordUnreadable { client, tp, offset, part } => {
+            let part = match part {
+                RecordPart::Key => "key",
+                RecordPart::Value => "value",
+            };
+            let title =
+                format!("{client} ends: it cannot read the {part} of the record at offset {offset} of {tp}");
+            about(time, Tone::Bad, client, title)
+                .detail(
+                    "poll() throws RecordDeserializationException at this record, to whoever comes to it, until somebody \
+                     seeks or commits past it.",
+                )
+                .rules(&["R-CONS-34"])
         }
         Event::ClientFailed { client, error } => {
             about(time, Tone::Bad, client, format!("{client} ends with an error: {error}"))

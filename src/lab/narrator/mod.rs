@@ -202,6 +202,7 @@ impl Narrator {
             | Event::PartitionsResumed { .. }
             | Event::CallRefused { .. }
             | Event::NoOffsetForPartitions { .. }
+            | Event::RecordUnreadable { .. }
             | Event::PositionOutOfRange { .. }
             | Event::TruncationDetected { .. }
             | Event::AbortedPassedOver { .. }

@@ -6,7 +6,7 @@ use super::{Watch, sight};
 use crate::kafka::event::Event;
 use crate::kafka::replication::Partition;
 use crate::kafka::types::{LeaderEpoch, Offset, TopicPartition};
-use crate::lab::ledger::Count;
+use crate::lab::ledger::{Count, Ends};
 use crate::sim::World;
 use crate::swarm::check::{Check, Verdict};
 
@@ -30,18 +30,18 @@ impl Watch {
         let of_clients = |tp: &TopicPartition| !tp.topic.as_str().starts_with("__");
         for (tp, watch) in self.partitions.iter().filter(|(tp, _)| of_clients(tp)) {
             let leader = sight::replicas(world).find(|(_, replica)| replica.tp == *tp && replica.is_leader());
-            if let Some((_, leader)) = leader.filter(|_| !watch.history.is_compacted()) {
+            let Some((_, leader)) = leader else { continue };
+            self.check_ends(leader)?;
+            if !watch.history.is_compacted() {
                 self.check_log(leader)?;
             }
         }
-        for (topic, of_topic) in &totals.topics {
-            let count = |of| of_topic.count(of);
+        for (tp, of_partition) in &totals.partitions {
+            let count = |of| of_partition.count(of);
             let told = count(Count::Acknowledged) + count(Count::Failed) + count(Count::Unanswered);
             if told != count(Count::Produced) {
                 let produced = count(Count::Produced);
-                return Err(
-                    Check::Ledger.broken(format!("{topic}: {produced} were produced, {told} told of"))
-                );
+                return Err(Check::Ledger.broken(format!("{tp}: {produced} were produced, {told} told of")));
             }
         }
         self.check_finished()
@@ -61,6 +61,20 @@ impl Watch {
             true => Ok(()),
             false => {
                 Err(Check::Ledger.broken(format!("{seen} records were finished, the ledger has {told}")))
+            }
+        }
+    }
+
+    /// Where what readers may see ends.
+    fn check_ends(&self, leader: &Partition) -> Verdict {
+        let (told, log) = (self.ledger.ends(&leader.tp), &leader.log);
+        let there = Ends { high: log.high_watermark(), stable: log.last_stable_offset() };
+        match told == there {
+            true => Ok(()),
+            false => {
+                let tp = &leader.tp;
+                Err(Check::Ledger
+                    .broken(format!("{tp}: readers see up to {there:?}, the ledger says {told:?}")))
             }
         }
     }

@@ -15,7 +15,7 @@ mod log;
 mod narrative;
 mod offsets;
 mod producer;
-mod reuse;
+pub(super) mod reuse;
 mod server;
 mod share;
 mod sources;

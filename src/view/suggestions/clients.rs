@@ -2,7 +2,7 @@
 
 use super::cluster::{leaders, partitions, topics};
 use crate::client::admin::{Area, TransactionFilter, TransactionOperation};
-use crate::client::consumer::{Ask, Choice, CloseOptions, GroupMembership, SeekTo};
+use crate::client::consumer::{Ask, Choice, CloseOptions, GroupMembership, Lookup, SeekTo};
 use crate::client::pattern::TopicPattern;
 use crate::client::producer::Wish;
 use crate::client::program::{Line, Order, Passage, Stop, Which};
@@ -62,6 +62,11 @@ pub fn of_owned(view: &ConsumerView, asks: impl Fn(TopicPartition) -> Vec<Ask>) 
 pub fn seeks(partition: TopicPartition) -> Vec<Ask> {
     let to = [SeekTo::Beginning, SeekTo::End, SeekTo::Offset(0)];
     to.map(|to| Ask::Seek { partition: partition.clone(), to }).to_vec()
+}
+
+pub fn lookups(partition: TopicPartition) -> Vec<Ask> {
+    let what = [Lookup::End, Lookup::Beginning, Lookup::Lag];
+    what.map(|what| Ask::Look { what, partitions: vec![partition.clone()] }).to_vec()
 }
 
 pub fn closings(model: &Model) -> Vec<Command> {

@@ -17,7 +17,8 @@ use super::model::Model;
 use crate::client::consumer::{Ask, Choice};
 use crate::client::producer::Wish;
 use crate::kafka::event::Halt;
-use crate::lab::command::print;
+use crate::lab::command::{Question, print};
+use crate::lab::ledger::Within;
 use crate::sim::Command;
 
 type Lines = fn(&Model) -> Vec<Command>;
@@ -27,7 +28,7 @@ const AT_ONCE: [Lines; 4] =
     [cluster::servers, clients::clients, cluster::of_cluster, clients::of_transactions];
 
 /// What is offered once its verb is begun.
-const AT_LENGTH: [(&str, Lines); 27] = [
+const AT_LENGTH: [(&str, Lines); 28] = [
     ("set", |model| cluster::configs(model, |key| Some(key.default.to_owned()))),
     ("set", clients::programs),
     ("unset", |model| cluster::configs(model, |_| None)),
@@ -45,6 +46,7 @@ const AT_LENGTH: [(&str, Lines); 27] = [
     ("pause", |model| asks(model, |view| of_owned(view, |tp| vec![Ask::Pause(vec![tp])]))),
     ("resume", |model| asks(model, |view| of_owned(view, |tp| vec![Ask::Resume(vec![tp])]))),
     ("seek", |model| asks(model, |view| of_owned(view, clients::seeks))),
+    ("look", |model| asks(model, |view| of_owned(view, clients::lookups))),
     ("commit", |model| {
         asks(model, |_| [true, false].map(|waits| Ask::Commit { offsets: None, waits }).to_vec())
     }),
@@ -71,7 +73,18 @@ pub fn suggestions(model: &Model, verb: &str) -> Vec<String> {
     let mut lines: Vec<String> =
         lines.flat_map(|lines| lines(model)).map(|command| print(&command)).collect();
     lines.extend(act::additions(model));
+    lines.extend(questions(model).iter().map(Question::to_string));
     lines
+}
+
+/// The ledger, of each topic too, and the story of each partition's newest record.
+fn questions(model: &Model) -> Vec<Question> {
+    let of_topics = cluster::topics(model).map(|topic| Question::Ledger(Within::Topic(topic)));
+    let newest = cluster::leaders(model).into_iter().filter_map(|leader| {
+        let number = leader.cells.last()?.offset.0;
+        Some(Question::Story { of: leader.tp.to_string(), number, column: 0 })
+    });
+    std::iter::once(Question::Ledger(Within::All)).chain(of_topics).chain(newest).collect()
 }
 
 #[cfg(test)]
@@ -131,6 +144,7 @@ mod tests {
         for line in verbs().into_iter().flat_map(|verb| offered(&model, verb)).collect::<BTreeSet<_>>() {
             match parse(&line) {
                 Ok(Written::Whole(command)) => assert_eq!(print(&command), line),
+                Ok(Written::Question(question)) => assert_eq!(question.to_string(), line),
                 Ok(Written::Producer(_) | Written::Consumer(_) | Written::ShareConsumer(_)) => {}
                 other => panic!("{line} is read as {other:?}"),
             }
@@ -144,6 +158,8 @@ mod tests {
             Ok(Written::Producer(_)) => return "AddProducer ProducerSpec".to_owned(),
             Ok(Written::Consumer(_)) => return "AddConsumer ConsumerSpec".to_owned(),
             Ok(Written::ShareConsumer(_)) => return "AddShareConsumer ShareConsumerSpec".to_owned(),
+            Ok(Written::Question(Question::Ledger(_))) => return "Ledger".to_owned(),
+            Ok(Written::Question(Question::Story { .. })) => return "Story".to_owned(),
             Err(error) => panic!("{text}: {error}"),
         };
         let said = match &command {

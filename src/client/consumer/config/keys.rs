@@ -93,6 +93,19 @@ pub const KEYS: &[Key] = &[
               or by_duration:PT1H for the first record that is not older.",
     },
     Key {
+        name: KEY_DESERIALIZER,
+        default: "org.apache.kafka.common.serialization.ByteArrayDeserializer",
+        kind: Kind::Text,
+        doc: "What reads a record's key, such as StringDeserializer or IntegerDeserializer; poll() throws where it cannot. \
+              Kafka has no default.",
+    },
+    Key {
+        name: VALUE_DESERIALIZER,
+        default: "org.apache.kafka.common.serialization.ByteArrayDeserializer",
+        kind: Kind::Text,
+        doc: "The same for a record's value.",
+    },
+    Key {
         name: "max.partition.fetch.bytes",
         default: "1048576",
         kind: Kind::int_from(0),
@@ -138,8 +151,10 @@ pub const KEYS: &[Key] = &[
 ];
 
 /// Keys that would have no effect here, of consumers and share consumers.
-pub const NOT_MODELLED: &[&str] = &["config.providers", "key.deserializer", "value.deserializer"];
+pub const NOT_MODELLED: &[&str] = &["config.providers"];
 
+pub const KEY_DESERIALIZER: &str = "key.deserializer";
+pub const VALUE_DESERIALIZER: &str = "value.deserializer";
 pub(super) const STRATEGY: &str = "partition.assignment.strategy";
 pub(super) const PROTOCOL: &str = "group.protocol";
 pub(super) const REMOTE_ASSIGNOR: &str = "group.remote.assignor";

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** a config that is accepted has its effect; what would have none is refused with the reason.
 
+mod deserializer;
 mod keys;
 mod reset;
 mod strategy;
@@ -14,8 +15,10 @@ use kafka_protocol::protocol::StrBytes;
 use crate::client::config::{COMMON_KEYS, COMMON_NOT_MODELLED, CommonConfig, ConfigError, Values};
 use crate::client::profile::Library;
 use crate::kafka::topic_name;
+pub use deserializer::Deserializer;
 pub use keys::{
-    ACKNOWLEDGEMENT_MODE, ACQUIRE_MODE, FETCH_KEYS, INSTANCE_ID, KEYS, NOT_MODELLED, REFUSED_BY_CONSUMER,
+    ACKNOWLEDGEMENT_MODE, ACQUIRE_MODE, FETCH_KEYS, INSTANCE_ID, KEY_DESERIALIZER, KEYS, NOT_MODELLED,
+    REFUSED_BY_CONSUMER, VALUE_DESERIALIZER,
 };
 use keys::{
     CONSUMER, ISOLATION_LEVEL, PROTOCOL, READ_COMMITTED, REFUSED_BY_CLASSIC, REMOTE_ASSIGNOR, STRATEGY,
@@ -75,6 +78,8 @@ pub struct ConsumerConfig {
     pub max_partition_fetch_bytes: i32,
     pub max_poll_records: i32,
     pub check_crcs: bool,
+    pub key_deserializer: Deserializer,
+    pub value_deserializer: Deserializer,
     pub default_api_timeout_ms: i64,
     pub allow_auto_create_topics: bool,
     pub exclude_internal_topics: bool,
@@ -114,6 +119,8 @@ impl ConsumerConfig {
             max_partition_fetch_bytes: values.int("max.partition.fetch.bytes"),
             max_poll_records: values.int("max.poll.records"),
             check_crcs: values.boolean("check.crcs"),
+            key_deserializer: Deserializer::read(KEY_DESERIALIZER, values.text(KEY_DESERIALIZER))?,
+            value_deserializer: Deserializer::read(VALUE_DESERIALIZER, values.text(VALUE_DESERIALIZER))?,
             default_api_timeout_ms: values.integer("default.api.timeout.ms"),
             allow_auto_create_topics: values.boolean("allow.auto.create.topics"),
             exclude_internal_topics: values.boolean("exclude.internal.topics"),

@@ -141,9 +141,14 @@ impl Rig {
 }
 
 pub(super) fn batch(from: i64, to: i64) -> Bytes {
+    batch_of(from, &vec![&b"v"[..]; (to - from) as usize])
+}
+
+/// One with these values.
+pub(super) fn batch_of(from: i64, values: &[&[u8]]) -> Bytes {
     let mut builder = BatchBuilder::new();
-    for _ in from..to {
-        builder.append(&NewRecord { timestamp_ms: 0, key: None, value: Some(b"v"), headers: &[] });
+    for value in values {
+        builder.append(&NewRecord { timestamp_ms: 0, key: None, value: Some(value), headers: &[] });
     }
     builder.finish(None).with_assigned(Offset(from), LeaderEpoch(5)).into_bytes()
 }

@@ -1,5 +1,8 @@
 //! What an application does with its consumer beside its program (R-CONS-8 to R-CONS-10, R-CONS-20).
 
+use kafka_protocol::protocol::StrBytes;
+use m::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
+
 use super::*;
 use crate::client::pattern::TopicPattern;
 
@@ -295,4 +298,70 @@ fn one_pattern_may_follow_another_and_a_list_may_not() {
     assert_eq!(rig.consumer.check_ask(&topics(&["t"])), Err(AskError::OtherKind));
     let re2j = Ask::Choose(Choice::Re2j("t".into()));
     assert_eq!(rig.consumer.check_ask(&re2j), Err(AskError::ClassicRe2j));
+}
+
+fn look(rig: &mut Rig, what: Lookup, partitions: &[i32]) {
+    rig.ask(Ask::Look { what, partitions: partitions.iter().map(|number| tp(*number)).collect() });
+}
+
+/// The calls that have returned, and with what.
+fn looked_up(rig: &mut Rig) -> Vec<String> {
+    std::mem::take(&mut rig.looked_up)
+}
+
+#[test]
+fn ends_and_times_are_asked_of_leaders_and_the_program_waits_for_them_r_cons_31() {
+    let mut rig = two_partitions(&[("isolation.level", "read_committed")]);
+    (rig.log_start, rig.log_end) = (10, 90);
+    rig.held.insert(ApiKey::ListOffsets);
+    look(&mut rig, Lookup::End, &[0, 1]);
+    let Request::ListOffsets(asked) = &*rig.pending(ApiKey::ListOffsets).request else { unreachable!() };
+    assert_eq!((asked.isolation_level, asked.topics[0].partitions[0].timestamp), (1, -1));
+    assert_eq!((looked_up(&mut rig), rig.consumer.waiting()), (vec![], Waiting::OffsetReset));
+    rig.held.remove(&ApiKey::ListOffsets);
+    // On the same connection the fetch before it is answered first.
+    rig.run_until(600);
+    assert_eq!(looked_up(&mut rig), ["endOffsets() 0@90 1@90"]);
+    look(&mut rig, Lookup::Beginning, &[1]);
+    rig.run_until(1_200);
+    assert_eq!(looked_up(&mut rig), ["beginningOffsets() 1@10"]);
+    assert_eq!((rig.position(0), rig.position(1)), (0, 0), "nothing has moved");
+    rig.deliver(1, &[(0, 0, 3)]);
+    look(&mut rig, Lookup::Position, &[0, 1]);
+    rig.run_until(1_210);
+    assert_eq!(looked_up(&mut rig), ["position() 0@3 1@0"]);
+}
+
+#[test]
+fn a_look_up_without_an_answer_is_given_up_after_default_api_timeout_ms() {
+    let mut rig = two_partitions(&[("default.api.timeout.ms", "5000"), ("enable.auto.commit", "false")]);
+    rig.events.clear();
+    rig.held.insert(ApiKey::ListOffsets);
+    look(&mut rig, Lookup::Since { ms: 1_000 }, &[0]);
+    rig.run_until(4_999);
+    rig.check_events(&[]);
+    rig.run_until(5_000);
+    rig.check_events(&["threw: TimeoutException: Failed to get offsets by times in 5000ms"]);
+    assert!(matches!(rig.consumer.program().activity(), Activity::Polling { .. }), "and it polls on");
+}
+
+#[test]
+fn a_leader_that_is_not_the_one_is_looked_for_and_asked_again() {
+    let mut rig = two_partitions(&[]);
+    rig.held.insert(ApiKey::ListOffsets);
+    look(&mut rig, Lookup::End, &[0]);
+    rig.run_until(600);
+    let pending = rig.pending(ApiKey::ListOffsets);
+    let refused = ListOffsetsPartitionResponse::default()
+        .with_partition_index(0)
+        .with_error_code(ErrorCode::NotLeaderOrFollower.code());
+    let topic = ListOffsetsTopicResponse::default()
+        .with_name(m::TopicName(StrBytes::from_static_str("t")))
+        .with_partitions(vec![refused]);
+    rig.answer(&pending, m::ListOffsetsResponse::default().with_topics(vec![topic]));
+    rig.held.remove(&ApiKey::ListOffsets);
+    rig.settle();
+    assert_eq!(looked_up(&mut rig), [""; 0]);
+    rig.run_until(800);
+    assert_eq!(looked_up(&mut rig), ["endOffsets() 0@100"]);
 }

@@ -193,6 +193,31 @@ fn a_damaged_batch_fails_the_poll_after_the_records_before_it_r_cons_33() {
 }
 
 #[test]
+fn a_record_that_cannot_be_read_fails_each_poll_that_comes_to_it_until_somebody_seeks_past_it_r_cons_34() {
+    let integers = ("value.deserializer", "org.apache.kafka.common.serialization.IntegerDeserializer");
+    let poisoned = || vec![data_of(0, &[batch_of(0, &[b"four", b"four", b"poison", b"four"])])];
+    let fails = ["cannot read the Value of 0@2", "auto-committed 0@2", "gave up [0]: Closing"];
+    let mut rig = Rig::joined(&["poll"], &[integers]);
+    rig.deliver_data(1, poisoned());
+    assert_eq!(rig.events[0], "polled 2 of 0: 0..2", "what is before it is returned first");
+    assert_eq!(rig.events[1..], fails);
+    // The next one begins at the same place.
+    let mut rig = Rig::new(&["poll"], &[integers]);
+    rig.committed.insert(0, 2);
+    rig.start();
+    rig.events.clear();
+    rig.deliver_data(1, poisoned());
+    rig.check_events(&fails);
+    let mut rig = Rig::joined(&["poll", "process 1ms"], &[integers]);
+    rig.deliver_data(1, poisoned());
+    rig.ask(Ask::Seek { partition: tp(0), to: SeekTo::Offset(3) });
+    rig.run_until(2);
+    rig.deliver_data(1, poisoned());
+    let told = ["processed 0@0", "processed 0@1", "position of 0 is 3: Seek", "polled 1 of 0: 3..4"];
+    assert_eq!(rig.events[1..], told);
+}
+
+#[test]
 fn an_error_that_no_fetch_is_known_to_have_does_not_wait_for_the_records_before_it() {
     let check = |error, told: &[&str]| {
         let mut rig = Rig::new(&["poll"], &[("enable.auto.commit", "false")]);

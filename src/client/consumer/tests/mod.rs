@@ -27,6 +27,7 @@ use m::offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicRe
 
 use super::*;
 use crate::kafka::effects::{Channel, Effect, Peer};
+use crate::kafka::event::ApplicationEvent;
 use crate::kafka::group::consumer_protocol::{
     ConsumerAssignment, ConsumerSubscription, VERSION, assigned_partitions,
 };
@@ -54,6 +55,8 @@ struct Rig {
     timers: BTreeMap<ConsumerTimer, Time>,
     pending: Vec<Pending>,
     events: Vec<String>,
+    /// Calls that looked offsets up, and what they returned.
+    looked_up: Vec<String>,
     exited: bool,
     /// Leader of each partition of `t`; the number of partitions is its length.
     leaders: Vec<i32>,
@@ -89,6 +92,7 @@ impl Rig {
             timers: BTreeMap::new(),
             pending: Vec::new(),
             events: Vec::new(),
+            looked_up: Vec::new(),
             exited: false,
             leaders: vec![1],
             leader_epoch: 5,
@@ -162,6 +166,14 @@ impl Rig {
                 Effect::CancelTimer(timer) => {
                     self.timers.remove(&timer);
                 }
+                Effect::Event(Event::Application(ApplicationEvent::LookedUp { call, told, .. })) => {
+                    let each = told.iter().map(|(tp, offset)| {
+                        format!(" {}@{}", tp.partition, offset.map_or(-1, |offset| offset.0))
+                    });
+                    self.looked_up.push(format!("{call}{}", each.collect::<String>()));
+                }
+                // What befalls its thread is of interest to those who look on.
+                Effect::Event(Event::Application(_)) => {}
                 Effect::Event(event) => self.events.push(tell(&event)),
                 Effect::Exit => self.exited = true,
                 other => panic!("no consumer does {other:?}"),
@@ -395,6 +407,9 @@ fn tell(event: &Event) -> String {
         }
         Event::RequestTimedOut { node, api, .. } => format!("{} at {node} timed out", api.name()),
         Event::NoOffsetForPartitions { partitions, .. } => format!("no offset for [{}]", list(partitions)),
+        Event::RecordUnreadable { tp, offset, part, .. } => {
+            format!("cannot read the {part:?} of {}@{offset}", tp.partition)
+        }
         Event::ClientFailed { error, .. } => format!("failed: {error}"),
         other => panic!("no consumer tells {other:?}"),
     }

@@ -21,18 +21,67 @@ fn located(rig: &mut Rig) {
     rig.settle();
 }
 
+/// The commits that are on their way: of which partitions and where.
+fn commits(rig: &Rig) -> Vec<Vec<(i32, i64)>> {
+    let commits = rig.pending.iter().filter(|pending| pending.request.api() == ApiKey::OffsetCommit);
+    let positions = commits.map(|pending| {
+        let Request::OffsetCommit(commit) = &*pending.request else { unreachable!() };
+        let partitions = commit.topics[0].partitions.iter();
+        partitions.map(|p| (p.partition_index, p.committed_offset)).collect()
+    });
+    positions.collect()
+}
+
+/// What the background thread was asked for is done after poll() has returned. If answers wait then, the next poll() takes
+/// them and asks for nothing: the interval commit waits for the one after it.
 #[test]
-fn the_interval_commit_goes_before_records_are_taken_r_cons_35() {
+fn a_poll_that_finds_answers_waiting_leaves_the_interval_commit_to_the_next_one_r_cons_35() {
     let mut rig = member(&["poll", "process 2s"], &[], &[0]);
     rig.held.insert(ApiKey::OffsetCommit);
     rig.deliver(1, &[(0, 0, 3)]);
     rig.deliver(1, &[(0, 3, 5)]);
     rig.events.clear();
     rig.run_until(6_000);
-    let told = ["processed 0@0", "processed 0@1", "processed 0@2", "polled 2 of 0: 3..5"];
-    rig.check_events(&told);
-    let Request::OffsetCommit(commit) = &*rig.pending(ApiKey::OffsetCommit).request else { unreachable!() };
-    assert_eq!(commit.topics[0].partitions[0].committed_offset, 3, "what earlier polls returned");
+    rig.check_events(&["processed 0@0", "processed 0@1", "processed 0@2", "polled 2 of 0: 3..5"]);
+    assert_eq!(commits(&rig), [[]; 0]);
+    rig.run_until(10_000);
+    assert_eq!(commits(&rig), [[(0, 5)]]);
+}
+
+#[test]
+fn the_interval_commit_goes_before_records_are_taken_r_cons_35() {
+    let mut rig = member(&["poll", "process 2s"], &[], &[0]);
+    rig.held.insert(ApiKey::OffsetCommit);
+    rig.deliver(1, &[(0, 0, 3)]);
+    rig.run_until(6_000);
+    rig.events.clear();
+    rig.deliver(1, &[(0, 3, 5)]);
+    rig.check_events(&["polled 2 of 0: 3..5"]);
+    assert_eq!(commits(&rig), [[(0, 3)]], "what earlier polls returned");
+}
+
+/// Its gap between two polls is within the limit; but only every second one of them counts.
+#[test]
+fn a_poll_that_asks_for_nothing_does_not_begin_the_poll_interval_anew_r_cons_35() {
+    let removed = |records: &[(i32, i64, i64)]| {
+        let config = [RARELY, ("max.poll.interval.ms", "5000")];
+        let mut rig = member(&["poll", "process 1s"], &config, &[0]);
+        for answer in records {
+            rig.deliver(1, &[*answer]);
+        }
+        rig.events.clear();
+        rig.run_until(5_500);
+        rig.events.iter().any(|event| event.contains("Lost")) || beat_says_goodbye(&rig)
+    };
+    assert!(!removed(&[(0, 0, 3)]), "a poll() at 3 s");
+    assert!(removed(&[(0, 0, 3), (0, 3, 6)]), "the poll() at 3 s finds an answer, the next one is at 6 s");
+}
+
+fn beat_says_goodbye(rig: &Rig) -> bool {
+    rig.pending.iter().any(|pending| match &*pending.request {
+        Request::ConsumerGroupHeartbeat(beat) => beat.member_epoch < 0,
+        _ => false,
+    })
 }
 
 #[test]
@@ -40,19 +89,13 @@ fn a_reconciliation_goes_before_records_are_taken_and_before_the_interval_commit
     let mut rig = member(&["poll", "process 2s"], &[], &[0, 1]);
     rig.held.insert(ApiKey::OffsetCommit);
     rig.deliver(1, &[(0, 0, 3)]);
-    rig.deliver(1, &[(0, 3, 4), (1, 0, 1)]);
     rig.run_until(5_000);
     answer(&mut rig, in_epoch(2, Some(&[0])));
-    rig.events.clear();
     rig.run_until(6_000);
-    rig.check_events(&["processed 0@2", "polled 1 of 0: 3..4"]);
-    let commits = rig.pending.iter().filter(|pending| pending.request.api() == ApiKey::OffsetCommit);
-    let positions = commits.map(|pending| {
-        let Request::OffsetCommit(commit) = &*pending.request else { unreachable!() };
-        let partitions = commit.topics[0].partitions.iter();
-        partitions.map(|p| (p.partition_index, p.committed_offset)).collect::<Vec<_>>()
-    });
-    assert_eq!(positions.collect::<Vec<_>>(), [[(0, 3), (1, 0)]], "one commit, of both, as they were");
+    rig.events.clear();
+    rig.deliver(1, &[(0, 3, 4), (1, 0, 1)]);
+    rig.check_events(&["polled 1 of 0: 3..4"]);
+    assert_eq!(commits(&rig), [[(0, 3), (1, 0)]], "one commit, of both, as they were");
 }
 
 #[test]

@@ -114,6 +114,8 @@ impl Rig {
                 Effect::CancelTimer(timer) => {
                     self.timers.remove(&timer);
                 }
+                // What befalls its thread is of interest to those who look on.
+                Effect::Event(Event::Application(_)) => {}
                 Effect::Event(event) => self.events.push(tell(&event)),
                 Effect::Exit => self.exited = true,
                 other => panic!("no share consumer does {other:?}"),

@@ -12,6 +12,9 @@ fn halted(how: Halt, after: bool, record: Option<(TopicPartition, Offset)>) -> E
 fn a_thread_that_was_stopped_is_told_with_its_line_and_its_record() {
     let client = || name("consumer-a");
     let program = "poll; commit; process 20ms".into();
+    let told = vec![(tp(0), Some(Offset(40))), (tp(1), None)];
+    let looked_up = ApplicationEvent::LookedUp { client: client(), call: "endOffsets()".into(), told };
+    let looked_up = Event::Application(looked_up);
     check(
         &[
             (1, halted(Halt::Crash, false, Some((tp(0), Offset(7))))),
@@ -30,6 +33,7 @@ fn a_thread_that_was_stopped_is_told_with_its_line_and_its_record() {
             ),
             (6, Event::Application(ApplicationEvent::ProgramChanged { client: client(), program })),
             (7, Event::Application(ApplicationEvent::PaceSet { client: client(), us_per_record: 2_500_000 })),
+            (8, looked_up),
         ],
         expect![[r#"
             00:00.001  consumer-a is killed before line 2, process 20ms (R-CONS-18, R-CONS-26)
@@ -47,6 +51,8 @@ fn a_thread_that_was_stopped_is_told_with_its_line_and_its_record() {
             00:00.006  consumer-a is given another program: poll; commit; process 20ms
                 Info: It begins with it when it comes to its first line.
             00:00.007  consumer-a takes 2.5 s for each record from now on
+                Info
+            00:00.008  consumer-a: endOffsets() returns orders-0: 40, orders-1: nothing
                 Info
         "#]],
     );

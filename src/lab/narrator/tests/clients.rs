@@ -173,6 +173,8 @@ fn what_a_consumer_is_asked_for_is_told() {
     let client = || name("consumer-b");
     let to = Some("topics orders, payments".into());
     let called = |outcome| Event::CommitCalledBack { client: client(), outcome };
+    let (offset, part) = (Offset(5), RecordPart::Value);
+    let unreadable = Event::RecordUnreadable { client: client(), tp: tp(0), offset, part };
     check(
         &[
             (1, Event::SubscriptionChanged { client: client(), to }),
@@ -184,6 +186,7 @@ fn what_a_consumer_is_asked_for_is_told() {
             (7, called(CommitOutcome::Retriable)),
             (8, called(CommitOutcome::Failed(ErrorCode::UnknownMemberId))),
             (8, Event::NoOffsetForPartitions { client: client(), partitions: vec![tp(0), tp(1)] }),
+            (8, unreadable),
             (9, Event::CallRefused { client: client(), reason: "No current assignment".to_owned() }),
         ],
         expect![[r#"
@@ -203,6 +206,8 @@ fn what_a_consumer_is_asked_for_is_told() {
                 Bad
             00:00.008  consumer-b ends: nothing is committed of orders-0, orders-1 (R-CONS-11)
                 Bad: With auto.offset.reset=none poll() throws NoOffsetForPartitionException.
+            00:00.008  consumer-b ends: it cannot read the value of the record at offset 5 of orders-0 (R-CONS-34)
+                Bad: poll() throws RecordDeserializationException at this record, to whoever comes to it, until somebody seeks or commits past it.
             00:00.009  consumer-b could not do what it was asked for: No current assignment
                 Warn
         "#]],
