@@ -40,7 +40,7 @@ pub fn scenario(
 
 /// The engine's own figures.
 pub fn engine(clock: Clock, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "each figure is the median of {RUNS} runs\n")?;
+    writeln!(out, "\neach figure is the median of {RUNS} runs\n")?;
     writeln!(
         out,
         "appends at a leader, batches of 10 records   {:>12.0} a second",

@@ -1,14 +1,22 @@
 //! How fast the engine is: what `glassbroker bench` prints natively and `cargo xtask bench-web` in a browser.
 //!
+//! - [`speed`]: the page's own cluster, and the memory it takes; [`growth`]: what a long run of it keeps
+//! - [`engine`]: appends, replication, partitions, checkpoints; [`assign`]: the assignors
+//!
 //! Every figure is the median or the best of some runs. The clock is the caller's, for a browser has another one.
 
 pub mod assign;
 pub mod engine;
+pub mod growth;
+pub mod speed;
 
 use std::time::Duration;
 
 /// The time since some moment that stays the same.
 pub type Clock = fn() -> Duration;
+
+/// The memory that the program holds, in bytes; it is the caller's to know.
+pub type Memory = fn() -> u64;
 
 const RUNS: usize = 5;
 

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use glassbroker::bench::{assign, engine};
+use glassbroker::bench::{assign, engine, growth, speed};
 use glassbroker::conformance::ConformanceError;
 use glassbroker::kafka::time::{Time, parse_us};
 use glassbroker::lab::command::CommandError;
@@ -26,15 +26,16 @@ use lexopt::ValueExt;
 const USAGE: &str = "\
 usage: glassbroker run FILE [--for 60s] [--seed N] [--strict] [--explain] [--ledger] [--story \"orders-0 17\"] [--ask TEXT]
        glassbroker check FILE
-       glassbroker bench [assign | FILE] [--for 60s]
+       glassbroker bench [assign | hour | FILE] [--for 60s]
        glassbroker conformance [--vectors DIR]
        glassbroker rules [ID]
        glassbroker swarm --seeds N --virtual-minutes M [--from S] [--threads T] [--plant NAME]
 
 run     prints the narrative of a scenario and, last, the digest of the run; fails if it expects what does not hold
 check   says whether a scenario file is right, and where it departs from Kafka's defaults
-bench   measures the engine: appends, replication, events at 12, 120 and 1,200 partitions, checkpoints;
-        with FILE, events a second on that scenario; with assign, what each assignor takes beside Kafka's own
+bench   measures the engine: appends, replication, events at 12, 120 and 1,200 partitions, checkpoints, and the
+        page's own cluster at 100 and 10,000 records a second, with its memory; with FILE, events a second on that
+        scenario; with assign, what each assignor takes beside Kafka's own; with hour, what an hour keeps in memory
 conformance  lives what Apache Kafka recorded again and says which cases come out as Kafka's
 swarm   breaks clusters that are drawn from seeds and holds them to the rules (swarm --help says more)
 rules   counts the rules of Kafka that hold here; with an id such as R-REPL-30, or R-REPL, tells them in full
@@ -180,6 +181,14 @@ fn clock() -> Duration {
     START.elapsed()
 }
 
+/// Bytes of this process that are resident, as Linux tells them in pages of 4 KiB; 0 where nobody does.
+fn memory() -> u64 {
+    const PAGE_BYTES: u64 = 4096;
+    let told = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let resident = told.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    resident.unwrap_or(0) * PAGE_BYTES
+}
+
 fn work(arguments: &Arguments) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match arguments.task {
@@ -187,12 +196,16 @@ fn work(arguments: &Arguments) -> Result<(), Failure> {
         Task::Run => run::run(arguments, &mut out)?,
         Task::Check => run::check(arguments, &mut out)?,
         Task::Bench if arguments.file.as_deref() == Some("assign") => assign::run(clock, &mut out)?,
+        Task::Bench if arguments.file.as_deref() == Some("hour") => growth::an_hour(memory, &mut out)?,
         Task::Bench if arguments.file.is_some() => {
             open(arguments)?;
             let open = || open(arguments).expect("it was opened before");
             engine::scenario(clock, open, arguments.until.unwrap_or(DEFAULT_TIME), &mut out)?;
         }
-        Task::Bench => engine::engine(clock, &mut out)?,
+        Task::Bench => {
+            speed::default_cluster(clock, memory, &mut out)?;
+            engine::engine(clock, &mut out)?;
+        }
         Task::Conformance => conformance::run(arguments.vectors.as_deref(), &mut out)?,
         Task::Rules => rules::run(arguments.file.as_deref(), &mut out)?,
     }

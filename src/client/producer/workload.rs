@@ -186,32 +186,86 @@ impl fmt::Display for KeyPattern {
 
 /// The text of a value before it is cut or filled up; `{tombstone}` is no value at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ValuePattern(String);
+pub struct ValuePattern {
+    text: String,
+    parts: Vec<ValuePart>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum ValuePart {
+    Text(String),
+    Number,
+    Key,
+    /// So many letters.
+    Random(usize),
+}
 
 const TOMBSTONE: &str = "{tombstone}";
-const RANDOM: &str = "{random ";
 const MAX_RANDOM: usize = 1_000_000;
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
+impl ValuePart {
+    /// What stands between two braces; `None` if it stands for itself.
+    fn of_word(word: &str) -> Option<ValuePart> {
+        match word {
+            "n" => Some(ValuePart::Number),
+            "key" => Some(ValuePart::Key),
+            _ => {
+                let count = word.strip_prefix("random ")?.parse().ok()?;
+                (count <= MAX_RANDOM).then_some(ValuePart::Random(count))
+            }
+        }
+    }
+
+    /// Takes the text apart at its braces.
+    fn parse(text: &str) -> Vec<ValuePart> {
+        let (mut parts, mut plain, mut rest) = (Vec::new(), String::new(), text);
+        while let Some((before, behind)) = rest.split_once('{') {
+            plain.push_str(before);
+            let word =
+                behind.split_once('}').and_then(|(word, after)| Some((ValuePart::of_word(word)?, after)));
+            if let Some((part, after)) = word {
+                parts.push(ValuePart::Text(std::mem::take(&mut plain)));
+                parts.push(part);
+                rest = after;
+            } else {
+                plain.push('{');
+                rest = behind;
+            }
+        }
+        parts.push(ValuePart::Text(plain + rest));
+        parts
+    }
+}
+
 impl ValuePattern {
     pub fn new(text: &str) -> ValuePattern {
-        ValuePattern(text.to_owned())
+        ValuePattern { text: text.to_owned(), parts: ValuePart::parse(text) }
     }
 
     /// `{"n":17,"cart":"cart-3"}`: the record's number and its key, if it has one, under the noun of the key pattern.
     pub fn for_keys(keys: &KeyPattern) -> ValuePattern {
         if !keys.has_keys() {
-            return ValuePattern("{\"n\":{n}}".to_owned());
+            return ValuePattern::new("{\"n\":{n}}");
         }
-        ValuePattern(format!("{{\"n\":{{n}},\"{}\":\"{{key}}\"}}", keys.noun()))
+        ValuePattern::new(&format!("{{\"n\":{{n}},\"{}\":\"{{key}}\"}}", keys.noun()))
     }
 
     fn fill(&self, n: i64, key: &str, size: Option<i32>, random: &mut Random) -> Option<Vec<u8>> {
-        if self.0 == TOMBSTONE {
+        if self.text == TOMBSTONE {
             return None;
         }
-        let text = self.0.replace("{n}", &n.to_string()).replace("{key}", key);
-        let mut value = with_random_letters(text, random).into_bytes();
+        let mut value = Vec::with_capacity(self.text.len() + key.len());
+        for part in &self.parts {
+            match part {
+                ValuePart::Text(text) => value.extend_from_slice(text.as_bytes()),
+                ValuePart::Number => value.extend_from_slice(n.to_string().as_bytes()),
+                ValuePart::Key => value.extend_from_slice(key.as_bytes()),
+                ValuePart::Random(count) => {
+                    value.extend((0..*count).map(|_| LETTERS[random.below(64) as usize]));
+                }
+            }
+        }
         if let Some(size) = size.and_then(|size| usize::try_from(size).ok()) {
             value.resize(size, b' ');
         }
@@ -219,27 +273,9 @@ impl ValuePattern {
     }
 }
 
-/// The text with each `{random 100}` replaced by so many letters.
-fn with_random_letters(mut text: String, random: &mut Random) -> String {
-    let mut from = 0;
-    while let Some(start) = text[from..].find(RANDOM).map(|at| from + at) {
-        let digits = &text[start + RANDOM.len()..];
-        let end = digits.find('}').map(|at| (start + RANDOM.len() + at + 1, digits[..at].parse::<usize>()));
-        match end {
-            Some((end, Ok(count))) if count <= MAX_RANDOM => {
-                let letters = (0..count).map(|_| char::from(LETTERS[random.below(64) as usize]));
-                text.replace_range(start..end, &letters.collect::<String>());
-                from = start + count;
-            }
-            _ => from = start + RANDOM.len(),
-        }
-    }
-    text
-}
-
 impl fmt::Display for ValuePattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
@@ -378,6 +414,20 @@ mod tests {
         let tombstones =
             ProducerSpec { value: ValuePattern::new("{tombstone}"), ..spec("1/s", "k", Some(9)) };
         assert_eq!(Workload::new(Random::stream(1, "w")).make(&tombstones).value, None, "R-LOG-4");
+    }
+
+    #[test]
+    fn braces_that_mean_nothing_stand_for_themselves() {
+        let value = |pattern: &str| {
+            let spec = ProducerSpec { value: ValuePattern::new(pattern), ..spec("1/s", "k", None) };
+            assert_eq!(spec.value.to_string(), pattern);
+            let message = Workload::new(Random::stream(1, "w")).make(&spec);
+            String::from_utf8(message.value.unwrap()).unwrap()
+        };
+        assert_eq!(value(""), "");
+        assert_eq!(value("{{n}} of {key}{key}"), "{1} of kk");
+        assert_eq!(value("{m} {random x} {random 2000000} {n"), "{m} {random x} {random 2000000} {n");
+        assert_eq!(value("{random 30}|{random 0}|").len(), 32);
     }
 
     #[test]
