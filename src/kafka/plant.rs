@@ -27,6 +27,10 @@ pub enum Plant {
     SequenceUnchecked,
     /// A repeated batch is stored again (R-PROD-25).
     DedupeOff,
+    /// A new controller hands out once more the producer ids that the one before it gave away last (R-PROD-23).
+    PidReused,
+    /// An idempotent producer numbers a batch anew that it tries again, behind later ones (R-PROD-21).
+    RetryOvertakes,
     /// Retention deletes what is not committed (R-LOG-32).
     RetentionAboveHw,
     /// Compaction drops the newest record of a key (R-LOG-41).
@@ -45,6 +49,8 @@ pub enum Plant {
     StaticTwinNotFenced,
     /// A commit is taken from anybody who names a generation (R-GRP-36).
     OldGenerationCommit,
+    /// A consumer commits what it has fetched, whether or not poll() has returned it (R-CONS-19).
+    CommitOfPrefetched,
     /// A group's leader gives a partition to two members (R-ASG-1).
     DoubleOwner,
     /// A cooperative plan gives away at once what its owner has not given up (R-ASG-8).
@@ -68,7 +74,7 @@ pub enum Plant {
 }
 
 /// Every fault with its name.
-pub const PLANTS: [(&str, Plant); 30] = [
+pub const PLANTS: [(&str, Plant); 33] = [
     ("skip-truncation", Plant::SkipTruncation),
     ("hw-before-isr", Plant::HwBeforeIsr),
     ("ack-before-isr", Plant::AckBeforeIsr),
@@ -80,6 +86,8 @@ pub const PLANTS: [(&str, Plant); 30] = [
     ("elr-unclean-member-leads", Plant::ElrUncleanMemberLeads),
     ("sequence-unchecked", Plant::SequenceUnchecked),
     ("dedupe-off", Plant::DedupeOff),
+    ("pid-reused", Plant::PidReused),
+    ("retry-overtakes", Plant::RetryOvertakes),
     ("retention-above-hw", Plant::RetentionAboveHw),
     ("compaction-drops-newest", Plant::CompactionDropsNewest),
     ("two-votes-an-epoch", Plant::TwoVotesAnEpoch),
@@ -89,6 +97,7 @@ pub const PLANTS: [(&str, Plant); 30] = [
     ("session-never-ends", Plant::SessionNeverEnds),
     ("static-twin-not-fenced", Plant::StaticTwinNotFenced),
     ("old-generation-commit", Plant::OldGenerationCommit),
+    ("commit-of-prefetched", Plant::CommitOfPrefetched),
     ("double-owner", Plant::DoubleOwner),
     ("revoke-not-awaited", Plant::RevokeNotAwaited),
     ("unreleased-assigned", Plant::UnreleasedAssigned),

@@ -4,9 +4,10 @@
 
 use super::errands;
 use super::plan::{Plan, chance, pick};
+use super::{producers, programs};
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::random::Random;
-use crate::kafka::types::{BrokerId, NodeId, TopicPartition};
+use crate::kafka::types::{BrokerId, ClientName, NodeId, TopicPartition};
 use crate::sim::{ADMIN, Command, Target, World};
 
 /// What happens next. Each command is given if it is possible then, and let be if it is not.
@@ -24,6 +25,8 @@ pub enum Act {
 const MINUTE_MS: i64 = 60_000;
 /// On a seed with errands, so many acts of a hundred are one.
 const ERRANDS: u64 = 25;
+/// So many acts of a hundred are done to clients, which keep running.
+const CLIENTS: u64 = 15;
 
 /// The longest pause before the next act, in milliseconds.
 pub fn pause_ms(random: &mut Random) -> i64 {
@@ -35,6 +38,9 @@ pub fn pause_ms(random: &mut Random) -> i64 {
 pub fn draw(random: &mut Random, plan: &Plan, world: &World) -> Act {
     if !plan.errands.is_empty() && chance(random, ERRANDS) {
         return Act::Give(errands::draw(random, plan, world));
+    }
+    if chance(random, CLIENTS) {
+        return Act::Give(vec![of_client(random, plan, world)]);
     }
     let command = match random.below(100) {
         0..9 => return restart(random, plan),
@@ -51,7 +57,7 @@ pub fn draw(random: &mut Random, plan: &Plan, world: &World) -> Act {
         75..78 => return Act::Give(isolation(random, plan, world)),
         78..82 => slow(random, plan),
         82..86 => set_clock(random, plan),
-        86..91 => of_client(random, plan),
+        86..91 => come_or_go(random, plan),
         91..94 => set_min_isr(random, plan),
         94..97 => reassign(random, plan, world),
         _ => elect(random, plan, world),
@@ -81,6 +87,7 @@ pub fn healing(plan: &Plan, world: &World) -> Vec<Command> {
         }
     }
     commands.extend(plan.producers.iter().map(|producer| Command::Resume(producer.spec.name.clone())));
+    commands.extend(programs::wake_ups(plan.consumers.iter(), world));
     commands
 }
 
@@ -164,7 +171,17 @@ fn set_clock(random: &mut Random, plan: &Plan) -> Command {
     Command::SetClock { target: anybody(random, plan), ahead_ms }
 }
 
-fn of_client(random: &mut Random, plan: &Plan) -> Command {
+/// What a person does to a client that runs, or that has ended.
+fn of_client(random: &mut Random, plan: &Plan, world: &World) -> Command {
+    let Target::Client(name) = client(random, plan) else { unreachable!("a client was drawn") };
+    match plan.producers.iter().find(|producer| producer.spec.name == name) {
+        Some(producer) => producers::draw(random, producer, world),
+        None if world.consumer(&name).is_some() => programs::draw(random, name),
+        None => comes(plan, name),
+    }
+}
+
+fn come_or_go(random: &mut Random, plan: &Plan) -> Command {
     let Target::Client(name) = client(random, plan) else { unreachable!("a client was drawn") };
     let produces = plan.producers.iter().any(|producer| producer.spec.name == name);
     match random.below(5) {
@@ -172,12 +189,17 @@ fn of_client(random: &mut Random, plan: &Plan) -> Command {
         _ if produces => Command::Resume(name),
         0 => Command::Crash(name),
         1 => Command::Close(name),
-        _ if let Some(spec) = plan.shares.find(&name) => Command::AddShareConsumer(spec.clone()),
-        _ => {
-            let spec = plan.consumers.iter().find(|consumer| consumer.name == name);
-            Command::AddConsumer(spec.expect("who does not produce consumes").clone())
-        }
+        _ => comes(plan, name),
     }
+}
+
+/// The command that brings in a client that consumes.
+fn comes(plan: &Plan, name: ClientName) -> Command {
+    if let Some(spec) = plan.shares.find(&name) {
+        return Command::AddShareConsumer(spec.clone());
+    }
+    let spec = plan.consumers.iter().find(|consumer| consumer.name == name);
+    Command::AddConsumer(spec.expect("who does not produce consumes").clone())
 }
 
 fn set_min_isr(random: &mut Random, plan: &Plan) -> Command {

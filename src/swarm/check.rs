@@ -29,6 +29,8 @@ pub enum Check {
     InSync,
     /// The sequence numbers of a producer's epoch follow each other (R-PROD-24 to 26).
     Sequences,
+    /// A producer id is given once (R-PROD-23).
+    ProducerIds,
     /// The newest value of a key outlives compaction (R-LOG-41).
     NewestOfKey,
     /// What an acks=all producer is told is written is committed (R-REPL-29).
@@ -71,6 +73,8 @@ pub enum Check {
     CommitGeneration,
     /// No commit is accepted from a member when another one had been given the partition before it was sent (R-CG8-19).
     CommitOwner,
+    /// A consumer commits no offset behind what poll() returned to it (R-CONS-19).
+    CommitReturned,
     /// In a stable group of the newer protocol each member has what it is to have (R-CG8-6).
     StableGroup,
     /// Of two members with one group.instance.id the first is fenced (R-GRP-24).
@@ -115,6 +119,7 @@ impl Check {
             Check::MinIsr => "min-isr",
             Check::InSync => "in-sync",
             Check::Sequences => "sequences",
+            Check::ProducerIds => "producer-ids",
             Check::NewestOfKey => "newest-of-key",
             Check::Acknowledged => "acknowledged",
             Check::AcknowledgedContent => "acknowledged-content",
@@ -136,6 +141,7 @@ impl Check {
             Check::Handover => "handover",
             Check::CommitGeneration => "commit-generation",
             Check::CommitOwner => "commit-owner",
+            Check::CommitReturned => "commit-returned",
             Check::StableGroup => "stable-group",
             Check::Twins => "twins",
             Check::OneHolder => "one-holder",

@@ -36,6 +36,7 @@ counts! {
     offsets_compared: "committed offsets compared",
     commits_checked: "commits held to their generation",
     owned_commits_checked: "commits held to the partitions' owners",
+    positions_checked: "committed offsets held to what poll() returned",
     handovers_checked: "plans held to what members keep",
     assignments_checked: "assignments held to each other",
     lost_assignments: "assignments lost",

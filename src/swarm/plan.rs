@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 
 use super::errands::{self, Errand};
 use super::shares::SharePlan;
+use super::{producers, programs};
 use crate::client::consumer::config::{INSTANCE_ID, REFUSED_BY_CONSUMER};
 use crate::client::consumer::{Choice, ConsumerSpec, Line};
 use crate::client::producer::ProducerSpec;
@@ -89,10 +90,12 @@ impl Plan {
         }
         let shares = SharePlan::draw(&topics, &mut Random::stream(seed, "swarm shares"));
         let mut plan = Plan { world, topics, producers, consumers, shares, errands: errands::of_seed(seed) };
+        producers::vary(&mut plan.producers, &plan.topics, &mut Random::stream(seed, "swarm producers"));
         plan.keep_snapshots(&mut Random::stream(seed, "swarm snapshots"));
         plan.read_in_racks(&mut Random::stream(seed, "swarm racks"));
         plan.vary_members(&mut Random::stream(seed, "swarm members"));
         plan.speak_newer_protocol(&mut Random::stream(seed, "swarm protocols"));
+        programs::vary(&mut plan.consumers, &mut Random::stream(seed, "swarm programs"));
         plan.keep_share_states(&mut Random::stream(seed, "swarm share states"));
         plan.flush(&mut Random::stream(seed, "swarm flushes"));
         plan.await_administrator(&mut Random::stream(seed, "swarm topics"));

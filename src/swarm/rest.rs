@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::plan::{Plan, ProducerPlan, TopicPlan};
 use super::shares;
-use super::watch::{Watch, unrest_of_quorum};
+use super::watch::unrest_of_quorum;
 use crate::client::consumer::ConsumerSpec;
 use crate::client::consumer::config::INSTANCE_ID;
 use crate::kafka::broker::BrokerState;
@@ -14,7 +14,6 @@ use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::event::GroupState;
 use crate::kafka::group::partition_for;
 use crate::kafka::log::Log;
-use crate::kafka::record::Record;
 use crate::kafka::types::{BrokerId, GroupId, Topic, TopicPartition};
 use crate::sim::{Command, World};
 
@@ -208,40 +207,4 @@ pub fn undrained(world: &World, plan: &Plan) -> Option<String> {
     };
     let waiting = plan.producers.iter().find(waits)?;
     Some(format!("{} waits for the outcome of what it sent", waiting.spec.name))
-}
-
-/// R-PROD-21, 25, 29: the records of an idempotent producer stand once and in order, but for a break each time it raised
-/// its epoch and sent anew what was in flight.
-pub fn fault_of_order(world: &World, plan: &Plan, watch: &Watch) -> Option<String> {
-    let image = world.active_controller()?.image();
-    for producer in plan.producers.iter().filter(|producer| producer.idempotent) {
-        let name = &producer.spec.name;
-        for (tp, partition) in image.partitions().filter(|(tp, _)| tp.topic == producer.spec.topic) {
-            if !watch.is_whole(&tp) {
-                continue;
-            }
-            let log = &world.broker(partition.leader)?.replicas().partition(&tp)?.log;
-            let records = match log.records_between(log.log_start_offset(), log.log_end_offset()) {
-                Ok(records) => records,
-                Err(error) => return Some(format!("{tp}: {error}")),
-            };
-            let prefix = format!("{name}-");
-            let numbers: Vec<i64> = records.iter().filter_map(|record| number(record, &prefix)).collect();
-            let breaks = numbers.windows(2).filter(|pair| pair[0] >= pair[1]).count() as i64;
-            let bumps = watch.bumps(name);
-            if breaks > bumps {
-                return Some(format!(
-                    "{tp}: {name} raised its epoch {bumps} times, its records stand as {numbers:?}"
-                ));
-            }
-        }
-    }
-    None
-}
-
-/// The number of a producer's record: `{"n":7,...` under one of its keys.
-fn number(record: &Record, prefix: &str) -> Option<i64> {
-    record.key.as_ref().filter(|key| key.starts_with(prefix.as_bytes()))?;
-    let value = std::str::from_utf8(record.value.as_ref()?).ok()?;
-    value.strip_prefix("{\"n\":")?.split([',', '}']).next()?.parse().ok()
 }

@@ -7,6 +7,7 @@ use std::cell::Cell;
 use super::acts::{self, Act};
 use super::check::{Broken, Check, Verdict};
 use super::counts::Counts;
+use super::order;
 use super::plan::Plan;
 use super::rest;
 use super::shares;
@@ -135,7 +136,7 @@ impl Storm {
         self.drain()?;
         self.watch.everything(&self.world)?;
         self.watch.check_ledger(&self.world)?;
-        Check::Order.verdict(rest::fault_of_order(&self.world, &self.plan, &self.watch))
+        Check::Order.verdict(order::fault(&self.world, &self.plan, &self.watch))
     }
 
     /// Lets the planned topics come to be.

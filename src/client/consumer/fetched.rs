@@ -94,6 +94,11 @@ impl Fetched {
         self.next.offset
     }
 
+    /// Behind the last batch.
+    pub fn end(&self) -> Option<Position> {
+        self.contents.end
+    }
+
     /// Takes up to `max` records. Like Kafka's, it notices the end only when it looks for one more record, so an answer
     /// of exactly `max` records stays in the buffer until the next poll().
     pub fn take(&mut self, max: i64) -> (Taken, bool) {

@@ -64,6 +64,11 @@ impl Fetcher {
         self.buffer.iter().filter(|fetched| fetched.tp == *tp).map(Fetched::remaining).sum()
     }
 
+    /// Behind everything of a partition that was fetched.
+    pub(super) fn end_of_buffered(&self, tp: &TopicPartition) -> Option<Position> {
+        self.buffer.iter().rev().find(|fetched| fetched.tp == *tp).and_then(Fetched::end)
+    }
+
     /// Drops what was fetched of other partitions (`clearBufferedDataForUnassignedPartitions`).
     pub(super) fn retain(&mut self, wanted: impl Fn(&TopicPartition) -> bool) {
         self.buffer.retain(|fetched| wanted(&fetched.tp));

@@ -23,6 +23,7 @@ use crate::client::config::producer::Acks;
 use crate::client::metadata::main_peer;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::{Event, ProducerEvent};
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::{ApiKey, ErrorCode};
 use crate::kafka::time::Time;
 use crate::kafka::types::{
@@ -389,6 +390,10 @@ impl Producer {
     }
 
     fn retry(&mut self, now: Time, id: BatchId, error: ErrorCode, fx: Fx<'_>) {
+        if let Some(sequences) = self.sequences.as_mut().filter(|_| plant::is(Plant::RetryOvertakes)) {
+            sequences.on_failed(id, self.accumulator.batch(id), false);
+            self.accumulator.batch_mut(id).sequence = None;
+        }
         let batch = self.accumulator.batch_mut(id);
         let backoff_ms = self.config.common.retry_backoff.after(batch.attempts, &mut self.random);
         batch.on_retry(now.plus_ms(backoff_ms));

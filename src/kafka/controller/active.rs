@@ -22,6 +22,7 @@ use crate::kafka::config::{BrokerConfig, Features, TRANSACTION_VERSION};
 use crate::kafka::effects::Effects;
 use crate::kafka::envelope;
 use crate::kafka::event::{ChangeReason, Event};
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::metadata_records::{ConfigResource, MetadataRecord};
 use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
 use crate::kafka::random::Random;
@@ -58,7 +59,11 @@ impl ActiveController {
         for (id, broker) in committed.brokers.iter().filter(|(_, broker)| !broker.fenced) {
             sessions.touch(*id, broker.epoch, now, Offset::UNKNOWN);
         }
-        let image = committed.clone();
+        let mut image = committed.clone();
+        if plant::is(Plant::PidReused) {
+            let last_block = ProducerId(image.next_producer_id.0 - PRODUCER_ID_BLOCK);
+            image.next_producer_id = last_block.max(ProducerId(0));
+        }
         let mut active = ActiveController { epoch, config, image, sessions, random, plans: Vec::new() };
         if active.image.features.is_empty() {
             let records = bootstrap_records(&active.config, features);

@@ -6,9 +6,10 @@
 //! - [`metadata`], [`quorum`]: the controllers' log, and each change in it
 //! - [`history`], [`partition`]: what is committed of a partition; [`replica`], [`commit`]: each replica held to it
 //! - [`loss`]: what excuses a lost record, and what it does not excuse
-//! - [`writes`]: what producers sent and were told
+//! - [`writes`]: what producers sent and were told; [`producer_ids`]: whose ids they write by
 //! - [`lives`]: what never falls; [`purgatory`]: what a broker has forgotten
-//! - [`coordinator`], [`modern_group`]: what a group coordinator knows, held to its log; [`member`]: who owns what
+//! - [`coordinator`], [`modern_group`]: what a group coordinator knows, held to its log; [`member`]: who owns what;
+//!   [`positions`]: what consumers commit
 //! - [`share`]: what leaders hand out to share groups, and what those are done with
 //! - [`stranded`]: groups that nobody rebalances
 //! - [`ledger`]: what the lab tells a person of records, held to what is there
@@ -26,6 +27,8 @@ mod member;
 mod metadata;
 mod modern_group;
 mod partition;
+mod positions;
+mod producer_ids;
 mod purgatory;
 mod quorum;
 mod replica;
@@ -43,6 +46,8 @@ use self::lives::Lives;
 use self::member::MemberWatch;
 use self::metadata::{MetadataWatch, News};
 use self::partition::PartitionWatch;
+use self::positions::Positions;
+use self::producer_ids::{Given, ProducerIds};
 use self::quorum::QuorumWatch;
 pub use self::quorum::unrest as unrest_of_quorum;
 use self::share::{Kept, ShareWatch};
@@ -56,7 +61,9 @@ use crate::kafka::group::partition_for;
 use crate::kafka::raft::QuorumRole;
 use crate::kafka::share::ShareKey;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, ClientName, GroupId, NodeId, Topic, TopicId, TopicPartition};
+use crate::kafka::types::{
+    BrokerId, ClientName, GroupId, NodeId, ProducerId, Topic, TopicId, TopicPartition,
+};
 use crate::lab::ledger::Ledger;
 use crate::sim::World;
 use crate::swarm::counts::Counts;
@@ -85,8 +92,8 @@ pub struct Watch {
     ledger: Ledger,
     /// Records that applications have finished, by partition.
     processed: BTreeMap<TopicPartition, i64>,
-    /// How often each producer raised its epoch itself (R-PROD-29).
-    bumps: BTreeMap<ClientName, i64>,
+    producer_ids: ProducerIds,
+    positions: Positions,
     checks: u64,
     counts: Counts,
 }
@@ -115,9 +122,9 @@ impl Watch {
         self.counts
     }
 
-    /// How often the producer raised its epoch itself.
-    pub fn bumps(&self, client: &ClientName) -> i64 {
-        self.bumps.get(client).copied().unwrap_or(0)
+    /// Who was given a producer id.
+    pub fn producer(&self, id: ProducerId) -> Option<&Given> {
+        self.producer_ids.get(id)
     }
 
     /// The groups that nobody rebalances.
@@ -162,6 +169,7 @@ impl Watch {
             self.check_in_sync(world, tp)?;
         }
         self.hear_members(world, seen)?;
+        self.hear_clients(world, seen)?;
         self.note_sent(world, &touched.sent);
         touched.acknowledged.iter().try_for_each(|acknowledged| self.check_acknowledged(acknowledged))
     }
@@ -204,9 +212,6 @@ impl Watch {
         for broker in &touched.wiped {
             self.on_loss(*broker);
         }
-        for client in &touched.bumped {
-            *self.bumps.entry(client.clone()).or_default() += 1;
-        }
         for (broker, tp, offset) in &touched.changed_from {
             if let Some(watch) = self.partitions.get_mut(tp) {
                 watch.compared.entry(*broker).and_modify(|compared| *compared = (*offset).min(*compared));
@@ -244,6 +249,19 @@ impl Watch {
             self.coordinators.hear(entry.key.time, &entry.event);
             self.members.hear(world, entry.key.time, &entry.event, is_kept, &mut self.counts)?;
             self.shares.hear(world, &entry.event, kept, &mut self.counts)?;
+        }
+        Ok(())
+    }
+
+    /// What clients were given and told from event number `seen` on.
+    fn hear_clients(&mut self, world: &World, seen: u64) -> Verdict {
+        let partitions = &self.partitions;
+        let is_whole = |tp: &TopicPartition| {
+            partitions.get(tp).is_some_and(|watch| !watch.is_torn && watch.since == Time::ZERO)
+        };
+        for entry in world.trace().since(seen) {
+            self.producer_ids.hear(world, &entry.event)?;
+            self.positions.hear(world, &entry.event, is_whole, &mut self.counts)?;
         }
         Ok(())
     }

@@ -28,8 +28,6 @@ pub struct Touched {
     /// Brokers whose disks are empty now.
     pub wiped: Vec<BrokerId>,
     pub acts: Vec<(BrokerId, Act)>,
-    /// Producers that raised their epoch.
-    pub bumped: Vec<ClientName>,
 }
 
 /// A producer was told that a batch is written.
@@ -51,9 +49,6 @@ impl Touched {
                     touched.acts.push((*broker, act.clone()))
                 }
                 Event::DiskWiped { broker } => touched.wiped.push(*broker),
-                Event::ProducerIdGiven { client, epoch, .. } if epoch.0 > 0 => {
-                    touched.bumped.push(client.clone())
-                }
                 Event::LogStartMoved { broker, tp, .. } | Event::SegmentsDeleted { broker, tp, .. } => {
                     touched.replicas.insert((tp.clone(), *broker));
                 }

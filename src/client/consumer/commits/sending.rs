@@ -19,6 +19,7 @@ use crate::client::consumer::{Consumer, ConsumerTimer};
 use crate::client::profile::Library;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::Event;
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
 use crate::kafka::types::TopicPartition;
@@ -44,6 +45,11 @@ impl Consumer {
     /// What a commit without offsets is of: all positions; librdkafka's is of what it handed over and is not committed.
     fn to_commit(&self) -> Vec<(TopicPartition, Position)> {
         let mut positions = self.subscription.all_consumed();
+        if plant::is(Plant::CommitOfPrefetched) {
+            for (tp, position) in &mut positions {
+                *position = self.fetcher.end_of_buffered(tp).unwrap_or(*position);
+            }
+        }
         if self.config.library == Library::Librdkafka {
             let committed =
                 |tp: &TopicPartition| self.subscription.owned().get(tp).and_then(|owned| owned.committed);
