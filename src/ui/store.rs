@@ -16,6 +16,7 @@ use crate::kafka::time::Time;
 use crate::lab::pace::Step;
 use crate::lab::scenario::ScenarioError;
 use crate::view::build;
+use crate::view::ledger::{LedgerView, ledger_view};
 use crate::view::model::{Focus, Model};
 
 /// A number that ticks is published this often, in milliseconds.
@@ -138,6 +139,11 @@ impl Store {
     /// The virtual time up to which the run has come, which the publication may not have shown yet.
     pub fn now(&self) -> Time {
         self.0.state.borrow().run.session.now()
+    }
+
+    /// What became of all records up to now.
+    pub fn ledger(&self, before: Option<&Rc<LedgerView>>) -> Rc<LedgerView> {
+        ledger_view(self.0.state.borrow().run.session.ledger(), before)
     }
 
     pub fn play_or_pause(&self) {

@@ -114,6 +114,7 @@ async fn the_page_runs_loses_a_leader_and_takes_another_consumer() {
     a_transaction_is_shown_on_its_three_sides().await;
     an_application_is_one_card().await;
     commands_are_suggested_while_the_field_is_in_use().await;
+    the_ledger_counts_and_its_numbers_lead_to_stories().await;
     named("Pause (space)").click();
     faults_are_told_on_the_cards().await;
     a_server_is_inspected_and_stopped(new).await;
@@ -225,6 +226,31 @@ async fn commands_are_suggested_while_the_field_is_in_use() {
     field.blur().expect("it has the focus");
     TimeoutFuture::new(200).await;
     assert_eq!(suggested().len(), 0);
+}
+
+async fn the_ledger_counts_and_its_numbers_lead_to_stories() {
+    let button = |selector: &str, text: &str| {
+        let buttons = document().query_selector_all(selector).expect("a selector");
+        let buttons =
+            (0..buttons.length()).filter_map(|index| buttons.item(index)?.dyn_into::<HtmlElement>().ok());
+        buttons.into_iter().find(|button| button.text_content().as_deref() == Some(text))
+    };
+    button("[role=tab]", "Ledger").expect("a tab").click();
+    for _ in 0..100 {
+        if button(".ledger button", "produced").is_some() {
+            break;
+        }
+        TimeoutFuture::new(50).await;
+    }
+    let captions = document().query_selector_all(".ledger caption").expect("a selector");
+    let captions = (0..captions.length()).filter_map(|index| captions.item(index)?.text_content());
+    let captions: Vec<String> = captions.collect();
+    for title in ["records of orders", "records of prices", "group billing and the records of orders"] {
+        assert!(captions.iter().any(|caption| caption == title), "{title}: {captions:?}");
+    }
+    button(".ledger button", "produced").expect("a count with an example").click();
+    until_inspected("What became of it").await;
+    until_inspected("hands it to send()").await;
 }
 
 async fn until_inspected(what: &str) {

@@ -39,7 +39,9 @@ pub fn Inspect() -> Html {
                 }) }
                 if let Some(story) = &view.story {
                     <h4>{ "What became of it" }</h4>
-                    <p>{ story.title.as_ref() }</p>
+                    if story.title != view.title {
+                        <p>{ story.title.as_ref() }</p>
+                    }
                     <ol class="story">
                         { for story.lines.iter().map(|(time, text)| html! {
                             <li><time>{ time.to_string() }</time><span>{ text.as_ref() }</span></li>

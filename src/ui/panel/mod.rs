@@ -1,7 +1,8 @@
-//! The region beside the stage: what happened, what is chosen, what the run is made of.
+//! The region beside the stage: what happened, what is chosen, what became of the records, what the run is made of.
 
 pub mod events;
 pub mod inspect;
+pub mod ledger;
 pub mod run;
 
 use wasm_bindgen::JsCast;
@@ -10,6 +11,7 @@ use yew::prelude::*;
 
 use self::events::Events;
 use self::inspect::Inspect;
+use self::ledger::Ledger;
 use self::run::Run;
 use super::store::use_slice;
 use super::widget::button::IconButton;
@@ -19,11 +21,13 @@ use super::widget::icon::Icon;
 enum Tab {
     Events,
     Inspect,
+    Ledger,
     Run,
 }
 
 impl Tab {
-    const ALL: [(Tab, &str); 3] = [(Tab::Events, "Events"), (Tab::Inspect, "Inspect"), (Tab::Run, "Run")];
+    const ALL: [(Tab, &str); 4] =
+        [(Tab::Events, "Events"), (Tab::Inspect, "Inspect"), (Tab::Ledger, "Ledger"), (Tab::Run, "Run")];
 }
 
 #[derive(PartialEq, Properties)]
@@ -82,6 +86,7 @@ pub fn Panel(props: &PanelProps) -> Html {
                 { match *tab {
                     Tab::Events => html! { <Events key="events" /> },
                     Tab::Inspect => html! { <Inspect key="inspect" /> },
+                    Tab::Ledger => html! { <Ledger key="ledger" /> },
                     Tab::Run => html! { <Run key="run" /> },
                 } }
             </div>

@@ -14,7 +14,8 @@ use crate::kafka::record::{Batch, Record};
 use crate::kafka::replication::{Partition, ReplicaManager};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, TopicPartition};
-use crate::lab::ledger::{Ledger, Line};
+use crate::lab::command::{Question, Written, parse};
+use crate::lab::ledger::{Ledger, Line, Story};
 use crate::lab::session::Session;
 use crate::lab::words::count;
 use crate::view::model::{
@@ -44,6 +45,15 @@ pub fn inspect(
     match focus {
         Focus::Broker(id) => Some(inspect_server(focus, (*id).into(), world, image)),
         Focus::Controller(id) => Some(inspect_server(focus, (*id).into(), world, image)),
+        Focus::Story(question) => {
+            let Ok(Written::Question(Question::Story { of, number, .. })) = parse(question) else {
+                return None;
+            };
+            let story = story_view(session.ledger().story_named(&of, number)?);
+            let (facts, sections) = (Rc::from([]), Rc::from([]));
+            let title = story.title.clone();
+            Some(Inspected { focus: focus.clone(), title, facts, sections, story: Some(story), bytes: None })
+        }
         Focus::Client(name) => inspect_client(focus, name, sources, transactions, now),
         Focus::Replica { broker: id, tp } => {
             let (source, log, partition) = log_of(id, tp)?;
@@ -76,13 +86,16 @@ pub fn inspect(
 /// What became of the record that was written there in that epoch; `None` if no client of this run wrote it, or it was long ago.
 fn story(ledger: &Ledger, tp: &TopicPartition, epoch: LeaderEpoch, offset: Offset) -> Option<StoryView> {
     let (batch, record) = ledger.record_written(tp, epoch, offset)?;
-    let story = ledger.story(batch, record);
+    Some(story_view(ledger.story(batch, record)))
+}
+
+fn story_view(story: Story) -> StoryView {
     let line = |line: &Line| (line.at.time, Rc::from(line.text.as_str()));
-    Some(StoryView {
+    StoryView {
         title: story.title.into(),
         lines: story.lines.iter().map(line).collect(),
         now: story.now.iter().map(|sentence| Rc::from(sentence.as_str())).collect(),
-    })
+    }
 }
 
 pub(super) fn fact(name: &str, value: impl Display) -> Fact {
@@ -229,11 +242,32 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::hex;
+    use crate::kafka::time::Time;
+    use crate::lab::session::{Options, Session};
+    use crate::view::build::model;
+    use crate::view::model::Focus;
+
+    const SCENARIO: &str = include_str!("../../../static/scenarios/default.toml");
 
     #[test]
     fn a_dump_shows_bytes_and_letters_and_says_what_it_leaves_out() {
         assert_eq!(hex(b"k\0{"), "0000  6b 00 7b                 k.{");
         let long = hex(&[7; 513]);
         assert_eq!((long.lines().count(), long.lines().last()), (65, Some("and 1 byte more")));
+    }
+
+    /// The question that tells of a record shows it too.
+    #[test]
+    fn a_story_is_shown_by_the_question_that_asks_for_it() {
+        let mut session = Session::open(SCENARIO, Options::default()).expect("it is right");
+        session.run_until(Time::from_ms(15_000), u64::MAX);
+        let focus = |question: &str| Some(Focus::Story(question.into()));
+        let shown =
+            model(&session, focus("story orders-0 3").as_ref(), None).inspected.expect("there is one");
+        let story = shown.story.as_ref().expect("it is a story");
+        assert!(shown.title == story.title && story.lines.len() >= 4, "{story:?}");
+        for nothing in ["story orders-0 999999", "story", "kill broker 1"] {
+            assert_eq!(model(&session, focus(nothing).as_ref(), None).inspected, None, "{nothing}");
+        }
     }
 }

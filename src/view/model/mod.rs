@@ -151,6 +151,8 @@ pub enum Focus {
     },
     /// A producer, a consumer or an application.
     Client(ClientName),
+    /// A record wherever it is or was, as the question names it: "story checkout-api 40".
+    Story(Rc<str>),
 }
 
 /// Everything about the chosen object.
