@@ -38,6 +38,11 @@ impl TopicPattern {
         Ok(TopicPattern { text: text.into(), whole: Rc::new(whole) })
     }
 
+    /// That all topics match.
+    pub fn everything() -> TopicPattern {
+        TopicPattern::new(".*").expect("it is an expression")
+    }
+
     pub fn as_str(&self) -> &str {
         &self.text
     }

@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use crate::client::admin::{GroupOperation, TransactionOperation};
 use crate::client::application::ApplicationSpec;
 use crate::client::consumer::{Ask, CloseOptions, ConsumerSpec};
+use crate::client::group_metadata::GroupMetadata;
 use crate::client::producer::{ProducerSpec, Wish};
 use crate::client::program::Order;
 use crate::client::share_consumer::ShareConsumerSpec;
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::protocol::ErrorCode;
-use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic, TopicPartition};
+use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Offset, Topic, TopicPartition};
 
 /// A process as a command names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,6 +79,12 @@ pub enum Command {
     Transaction {
         client: ClientName,
         wish: Wish,
+    },
+    /// It calls sendOffsetsToTransaction(), in the name of whatever member of the group.
+    SendOffsets {
+        client: ClientName,
+        offsets: BTreeMap<TopicPartition, Offset>,
+        group: GroupMetadata,
     },
     AddConsumer(ConsumerSpec),
     /// An application that consumes, processes and produces.

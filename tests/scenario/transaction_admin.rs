@@ -2,7 +2,9 @@
 
 use glassbroker::client::producer::Wish;
 use glassbroker::client::producer::transaction_manager::State;
-use glassbroker::kafka::event::{DescribedTransaction, Event, TransactionsTold};
+use glassbroker::kafka::event::{
+    DescribedTransaction, Event, ProducerEvent, TransactionEvent, TransactionsTold,
+};
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::sim::{Command, WorldConfig};
 
@@ -16,7 +18,7 @@ fn with_bank() -> Cluster {
 
 fn with_bank_of(timeout_ms: &str) -> Cluster {
     let interval = "transaction.abort.timed.out.transaction.cleanup.interval.ms";
-    let broker_config = config(&[(interval, "500")]);
+    let broker_config = config(&[(interval, "500"), ("transaction.max.timeout.ms", "200000")]);
     let world = WorldConfig { broker_config, ..WorldConfig::default() };
     let mut c = cluster_with(3, world).topic("t", 1, 3, &[]);
     let given = [("transactional.id", "bank-1"), ("linger.ms", "0"), ("transaction.timeout.ms", timeout_ms)];
@@ -106,8 +108,9 @@ fn transactions_are_listed_by_name_and_by_how_long_they_take_r_cli_20() {
 fn an_id_that_no_coordinator_knows_is_not_described_r_cli_20() {
     let mut c = with_bank();
     let refused = order(&mut c, "describe transaction bnk-1", refusal);
-    let message = "its coordinator knows no transactional id bnk-1".to_owned();
-    assert_eq!(refused, (ErrorCode::TransactionalIdNotFound, message));
+    let message = "Failed to describe transaction state of transactional-id `bnk-1`: DescribeTransactions request for \
+                   transactionalId `bnk-1` failed because the ID could not be found";
+    assert_eq!(refused, (ErrorCode::TransactionalIdNotFound, message.to_owned()));
 }
 
 #[test]
@@ -160,8 +163,8 @@ fn a_transaction_that_no_coordinator_knows_is_found_and_aborted_r_cli_20_r_txn_2
     assert_eq!(hanging(&mut c), ["t-0 0"]);
     assert_eq!(last_stable(&c), 0);
 
-    let (error, _) = order(&mut c, "abort transaction on t-0 from offset 1", refusal);
-    assert_eq!(error, ErrorCode::InvalidTxnState, "none begins there");
+    let (_, message) = order(&mut c, "abort transaction on t-0 from offset 1", refusal);
+    assert_eq!(message, "Could not find any open transactions starting at offset 1 on partition t-0");
     let aborted = told(&mut c, "abort transaction on t-0 from offset 0", |told| match told {
         TransactionsTold::Aborted(aborted) => Some(aborted.start.0),
         _ => None,
@@ -169,4 +172,96 @@ fn a_transaction_that_no_coordinator_knows_is_found_and_aborted_r_cli_20_r_txn_2
     assert_eq!(aborted, 0);
     assert_eq!(last_stable(&c), 3, "two records and the marker");
     assert_eq!(hanging(&mut c), [""; 0]);
+}
+
+#[test]
+fn a_late_transaction_is_counted_until_it_is_aborted_r_txn_25() {
+    let mut c = with_bank();
+    begin(&mut c);
+    c.order("crash bank");
+    c.order("delete topic __transaction_state");
+    let leader =
+        c.world.active_controller().expect("a controller").image().partition(&tp("t-0")).expect("t").leader;
+    let counted = |c: &Cluster| {
+        let late = c.world.broker(leader).expect("it runs").replicas().late_transactions(c.world.now());
+        late.map(ToString::to_string).collect::<Vec<_>>()
+    };
+    c.run_ms(490_000);
+    assert_eq!(counted(&c), [""; 0], "200 s and five minutes are not over");
+    c.run_ms(40_000);
+    assert_eq!(counted(&c), ["t-0"]);
+    let told = |event: &&Event| matches!(event, Event::Transaction(TransactionEvent::Late { broker, count: 1, .. }) if *broker == leader);
+    assert_eq!(c.events().filter(told).count(), 1, "{}", c.report());
+    assert_eq!(hanging(&mut c), ["t-0 0"], "the operator knows where to look");
+    c.order("abort transaction on t-0 from offset 0");
+    c.run_ms(30_000);
+    assert_eq!(counted(&c), [""; 0]);
+}
+
+#[test]
+fn hanging_transactions_are_looked_for_on_one_broker_r_cli_20_r_txn_25() {
+    let mut c = with_bank();
+    begin(&mut c);
+    c.order("crash bank");
+    c.order("delete topic __transaction_state");
+    c.run_ms(70_000);
+    let mut found = |text: &str| {
+        told(&mut c, text, |told| match told {
+            TransactionsTold::Hanging(all) => {
+                Some(all.iter().map(|one| one.tp.to_string()).collect::<Vec<_>>())
+            }
+            _ => None,
+        })
+    };
+    for broker in 1..=3 {
+        let text = format!("find hanging transactions of broker {broker} longer than 1min");
+        assert_eq!(found(&text), ["t-0"], "each has a replica");
+        let text = format!("find hanging transactions of t-0 on broker {broker} longer than 1min");
+        assert_eq!(found(&text), ["t-0"]);
+    }
+    let open = told(&mut c, "describe producers of t-0 on broker 3", |told| match told {
+        TransactionsTold::Producers { broker: Some(_), producers, .. } => {
+            Some(producers.iter().filter_map(|producer| Some(producer.open_since?.0)).collect::<Vec<_>>())
+        }
+        _ => None,
+    });
+    assert_eq!(open, [0], "a follower knows it from the log");
+    c.give(Command::CreateTopic {
+        topic: "one".into(),
+        partitions: 1,
+        replication_factor: 1,
+        config: config(&[]),
+    });
+    c.run_ms(1_000);
+    let image = c.world.active_controller().expect("a controller").image();
+    let holder = image.partition(&tp("one-0")).expect("created").leader.0;
+    let other = holder % 3 + 1;
+    let (error, message) = order(&mut c, &format!("describe producers of one-0 on broker {other}"), refusal);
+    assert_eq!(error, ErrorCode::NotLeaderOrFollower);
+    assert_eq!(
+        message,
+        format!(
+            "Failed to describe producers for partition one-0 on broker {other}: Failed to describe active producers \
+             for partition one-0 on brokerId {other}"
+        )
+    );
+}
+
+/// `kafka-transactions.sh forceTerminateTransaction`
+#[test]
+fn an_administrator_ends_what_is_open_with_an_id_and_fences_its_producer_r_cli_20_r_txn_8() {
+    let mut c = with_bank();
+    begin(&mut c);
+    let epoch = told(&mut c, "terminate transaction bank-1", |told| match told {
+        TransactionsTold::Terminated { epoch, .. } => Some(epoch.0),
+        _ => None,
+    });
+    assert_eq!(epoch, 2, "one to fence and abort, one for the new one");
+    assert_eq!(last_stable(&c), 3, "two records and the marker");
+    let seen = described(&mut c, "bank-1");
+    assert_eq!((seen.state.as_str(), seen.timeout_ms), ("Empty", 30_000), "the tool's request.timeout.ms");
+    c.give(Command::Transaction { client: "bank".into(), wish: Wish::Commit });
+    c.run_ms(1_000);
+    let fenced = |event: &Event| matches!(event, Event::Producer(ProducerEvent::Thrown { exception, .. }) if exception.starts_with("ProducerFencedException"));
+    assert!(c.events().any(fenced), "{}", c.report());
 }

@@ -9,7 +9,7 @@ use kafka_protocol::messages::FindCoordinatorRequest;
 use super::groups::{self, GroupOperation};
 use super::operation::Operation;
 use super::transactions::TransactionErrand;
-use crate::client::metadata::Metadata;
+use crate::client::metadata::{Also, Metadata};
 use crate::kafka::event::Event;
 use crate::kafka::protocol::{ErrorCode, Request, Response};
 use crate::kafka::time::Time;
@@ -69,13 +69,19 @@ pub(super) enum Errand {
 
 impl Errand {
     /// `None` of an operation that takes a single request.
-    pub(super) fn of(operation: &Operation, now: Time, metadata: &Metadata) -> Option<Errand> {
+    pub(super) fn of(
+        operation: &Operation,
+        now: Time,
+        metadata: &Metadata,
+        request_timeout_ms: i64,
+    ) -> Option<Errand> {
         match operation {
             Operation::Groups(operation) => {
                 Some(Errand::Groups(Box::new(groups::Errand::new(operation.clone(), now, metadata))))
             }
             Operation::Transactions(operation) => {
-                Some(Errand::Transactions(Box::new(TransactionErrand::new(operation.clone(), metadata))))
+                let errand = TransactionErrand::new(operation.clone(), metadata, request_timeout_ms);
+                Some(Errand::Transactions(Box::new(errand)))
             }
             _ => None,
         }
@@ -86,6 +92,14 @@ impl Errand {
         match self {
             Errand::Groups(errand) => errand.topics(),
             Errand::Transactions(errand) => errand.topics(),
+        }
+    }
+
+    /// What it needs to know beside those.
+    pub(super) fn also(&self) -> Also {
+        match self {
+            Errand::Groups(_) => Also::Nothing,
+            Errand::Transactions(errand) => errand.also(),
         }
     }
 

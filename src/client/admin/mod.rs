@@ -149,9 +149,11 @@ impl AdminClient {
             return self.finish(now, Err((ErrorCode::RequestTimedOut, message)), fx);
         }
         if call.errand.is_none() {
-            call.errand = Errand::of(&call.operation, now, &self.metadata);
+            let request_timeout_ms = self.config.request_timeout_ms;
+            call.errand = Errand::of(&call.operation, now, &self.metadata, request_timeout_ms);
         }
         self.metadata.want(call.topics());
+        self.metadata.want_also(call.errand.as_ref().map(Errand::also).unwrap_or_default());
         if !call.in_flight && call.not_before <= now {
             match call.errand.is_some() {
                 true => self.go_on(now, deadline, fx),

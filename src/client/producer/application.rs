@@ -6,18 +6,21 @@
 //!
 //! **Invariant:** records are made inside transactions alone.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use super::call::{Call, CallName};
-use super::transaction_manager::{ProducerError, State};
+use super::transaction_manager::{CommittedOffset, ProducerError, State};
 use super::workload::SpecError;
 use super::{Application, Phase, Producer, ProducerTimer};
+use crate::client::group_metadata::GroupMetadata;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::{Event, ProducerEvent};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
+use crate::kafka::types::{LeaderEpoch, Offset, TopicPartition};
 
 /// `every 10 records`, `every 10 records abort 10%`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +81,8 @@ pub(super) struct Transactions {
     pace: Option<TransactionPace>,
     random: Random,
     step: Step,
-    wish: Option<Wish>,
+    /// What a person has it call next.
+    wish: Option<Call>,
     in_call: Option<CallName>,
     /// Something was thrown; it goes on when its next record is due.
     waits: bool,
@@ -92,11 +96,7 @@ impl Transactions {
     /// What the application calls next, if it does not wait for a record.
     fn next(&mut self, is_paused: bool) -> Option<Call> {
         if let Some(wish) = self.wish.take() {
-            return Some(match wish {
-                Wish::Begin => Call::BeginTransaction,
-                Wish::Commit => Call::CommitTransaction,
-                Wish::Abort => Call::AbortTransaction,
-            });
+            return Some(wish);
         }
         match self.step {
             _ if self.waits => None,
@@ -118,7 +118,7 @@ impl Transactions {
                 }
                 _ => Step::Sending { records: records + 1 },
             },
-            (CallName::Send, step) => step,
+            (CallName::Send | CallName::SendOffsetsToTransaction, step) => step,
             _ => Step::Idle,
         };
     }
@@ -148,8 +148,30 @@ type Fx<'a> = &'a mut Effects<ProducerTimer>;
 impl Producer {
     /// A person has the application begin or end a transaction.
     pub fn wish(&mut self, now: Time, wish: Wish, fx: &mut Effects<ProducerTimer>) {
+        let call = match wish {
+            Wish::Begin => Call::BeginTransaction,
+            Wish::Commit => Call::CommitTransaction,
+            Wish::Abort => Call::AbortTransaction,
+        };
+        self.wish_call(now, call, fx);
+    }
+
+    /// A person has the application commit offsets of a group with its transaction.
+    pub fn send_offsets(
+        &mut self,
+        now: Time,
+        offsets: BTreeMap<TopicPartition, Offset>,
+        group: GroupMetadata,
+        fx: &mut Effects<ProducerTimer>,
+    ) {
+        let committed = |offset| CommittedOffset { offset, leader_epoch: LeaderEpoch::NONE };
+        let offsets = offsets.into_iter().map(|(tp, offset)| (tp, committed(offset))).collect();
+        self.wish_call(now, Call::SendOffsets { offsets, group }, fx);
+    }
+
+    fn wish_call(&mut self, now: Time, call: Call, fx: Fx<'_>) {
         if let Some(program) = self.program() {
-            program.wish = Some(wish);
+            program.wish = Some(call);
             self.poll(now, fx);
         }
     }

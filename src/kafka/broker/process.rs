@@ -262,6 +262,7 @@ impl Broker {
             }
             BrokerTimer::CheckIsr => {
                 self.with_replicas(now, fx, ReplicaManager::check_isr);
+                self.with_replicas(now, fx, ReplicaManager::watch_late_transactions);
                 fx.set_timer(BrokerTimer::CheckIsr, now.plus_ms(self.isr_check_ms()));
             }
             BrokerTimer::Checkpoint => {

@@ -31,6 +31,9 @@ pub enum TransactionEvent {
     Completed { broker: BrokerId, id: TransactionalId, committed: bool },
     /// An id was not used for long (R-TXN-27).
     Forgotten { broker: BrokerId, id: TransactionalId },
+    /// Nobody has written to the oldest open transaction of a partition for longer than any may take (R-TXN-25). `count`: how
+    /// many such partitions the broker leads, which is its PartitionsWithLateTransactionsCount.
+    Late { broker: BrokerId, tp: TopicPartition, count: i64 },
     /// The end of a transaction is in a partition's log.
     Marked { broker: BrokerId, tp: TopicPartition, producer: ProducerId, committed: bool, offset: Offset },
 }

@@ -8,13 +8,21 @@ pub enum TransactionsTold {
     /// The transactional ids there are.
     List(Vec<ListedTransaction>),
     Transaction(DescribedTransaction),
-    /// Who has written to a partition with a producer id, as its leader knows.
+    /// Who has written to a partition with a producer id, as its leader knows or another replica.
     Producers {
         tp: TopicPartition,
+        /// Whose replica was asked, if not the leader's.
+        broker: Option<BrokerId>,
         producers: Vec<ActiveProducer>,
     },
     /// Open transactions that no coordinator is going to end.
     Hanging(Vec<HangingTransaction>),
+    /// What was open with an id is aborted, and whoever used it is fenced: this is what the next one's is above.
+    Terminated {
+        id: TransactionalId,
+        producer: ProducerId,
+        epoch: ProducerEpoch,
+    },
     /// A transaction was ended in one partition, by a marker that no coordinator sent.
     Aborted(HangingTransaction),
 }

@@ -105,6 +105,14 @@ impl Log {
         self.first_unstable_offset.map_or(self.high_watermark, |offset| offset.min(self.high_watermark))
     }
 
+    /// Whether the oldest open transaction has heard nothing of its producer for longer than any may take, and five minutes
+    /// more (R-TXN-25). `max_timeout_ms`: transaction.max.timeout.ms.
+    pub fn has_late_transaction(&self, now: Time, max_timeout_ms: i32) -> bool {
+        const LATE_TRANSACTION_BUFFER_MS: i64 = 5 * 60 * 1000;
+        let last = self.producers.oldest_transaction_timestamp_ms().filter(|at| *at > 0);
+        last.is_some_and(|at| now.wall_ms() - at > i64::from(max_timeout_ms) + LATE_TRANSACTION_BUFFER_MS)
+    }
+
     /// Oldest first; the last is the active one.
     pub fn segments(&self) -> impl DoubleEndedIterator<Item = &Segment> + Clone {
         self.segments.iter()

@@ -66,6 +66,8 @@ pub struct ReplicaManager {
     pub(super) checkpoints: Checkpoints,
     pub(super) cleaner: LogCleaner,
     pub(super) producer_checks: Rc<ProducerChecks>,
+    /// The partitions with late transactions that were told of.
+    pub(super) known_late: Vec<TopicPartition>,
     notices: Vec<Notice>,
     /// The broker is about to stop: replicas that are out of sync are not fetched any more.
     stopping: bool,
@@ -90,6 +92,7 @@ impl ReplicaManager {
             checkpoints: disk.checkpoints,
             cleaner: LogCleaner::new(disk.cleaned),
             producer_checks: Rc::default(),
+            known_late: Vec::new(),
             notices: Vec::new(),
             stopping: false,
         }

@@ -19,6 +19,7 @@ mod cleaner;
 mod delete_records;
 mod disk;
 mod fetch;
+mod late_transactions;
 mod list_offsets;
 mod log_manager;
 mod lookup;

@@ -75,6 +75,10 @@ pub const FORMS: &[Form] = &[
         "starts one with transactions; with a transactional.id and no pace a person begins and ends them",
     ),
     form("begin transaction of bank", "has a producer begin a transaction"),
+    form(
+        "send offsets of group billing in transaction of bank orders-0=40",
+        "has it commit offsets of a group with its transaction; also `as member m-1 generation 5` after the group, else nobody is asked whether it is one",
+    ),
     form("commit transaction of bank", "has it commit its transaction"),
     form("abort transaction of bank", "has it abort its transaction"),
     form("pause checkout", "lets a producer send nothing more"),
@@ -208,14 +212,25 @@ pub const FORMS: &[Form] = &[
         "tells of those that began so long ago and have such a name; either may be left out",
     ),
     form("describe transaction bank-1", "tells how the transaction of such a transactional id stands"),
-    form("describe producers of orders-0", "tells who has written to a partition, and what is open there"),
+    form(
+        "describe producers of orders-0",
+        "tells who has written to a partition, and what is open there; also `on broker 2`, as its replica knows",
+    ),
     form(
         "find hanging transactions of topic orders",
-        "looks for open transactions that no coordinator is going to end; also `of orders-0`, `longer than 30min`",
+        "looks for open transactions that no coordinator is going to end; also `of orders-0`, `on broker 2`, `longer than 30min`",
+    ),
+    form(
+        "find hanging transactions of broker 2",
+        "looks for them in all partitions that the broker has replicas of, as those know",
     ),
     form(
         "abort transaction on orders-0 from offset 40",
         "ends the one that begins with this offset, in one partition and without its coordinator",
+    ),
+    form(
+        "terminate transaction bank-1",
+        "aborts what is open with such a transactional id and fences whoever used it, as a new instance would",
     ),
     form("ledger", "tells in numbers what became of all records"),
     form("ledger of orders", "tells so of a topic's records; `of partition orders-0` of a partition's"),

@@ -165,7 +165,7 @@ fn csv_line(line: &str) -> Option<(TopicPartition, i64)> {
 }
 
 /// `orders-0=40 orders-1=7`
-fn each(words: &mut Words) -> Result<BTreeMap<TopicPartition, i64>, CommandError> {
+pub(super) fn each(words: &mut Words) -> Result<BTreeMap<TopicPartition, i64>, CommandError> {
     const WHAT: &str = "a partition with an offset, such as orders-0=40";
     let column = words.column();
     let read = |(partition, offset): (&String, &String)| {

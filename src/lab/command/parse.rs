@@ -80,6 +80,8 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
         "begin" => wish(&mut words, Wish::Begin)?.into(),
         "abort" if words.starts_with(&["transaction", "on"]) => transactions::abort(&mut words)?.into(),
         "find" => transactions::find(&mut words)?.into(),
+        "send" => transactions::send_offsets(&mut words)?.into(),
+        "terminate" => transactions::terminate(&mut words)?.into(),
         "abort" => wish(&mut words, Wish::Abort)?.into(),
         "crash" => crash(&mut words)?.into(),
         "hang" => {

@@ -52,6 +52,9 @@ pub fn print(command: &Command) -> String {
             };
             format!("{verb} transaction of {}", client(name))
         }
+        Command::SendOffsets { client, offsets, group } => {
+            transactions::print_send_offsets(client, offsets, group)
+        }
         Command::Pause(name) => format!("pause {}", client(name)),
         Command::Resume(name) => format!("resume {}", client(name)),
         Command::AddConsumer(spec) => add_consumer(spec),

@@ -5,7 +5,7 @@
 use super::{Sentence, Subject, Tone};
 use crate::kafka::event::{EndReason, TransactionEvent};
 use crate::kafka::time::Time;
-use crate::lab::words::list;
+use crate::lab::words::{count as counted, list};
 
 pub(super) fn tell(time: Time, event: &TransactionEvent) -> Option<Sentence> {
     let at = |broker, tone, title: String| Sentence::new(time, tone, Subject::Broker(broker), title);
@@ -54,6 +54,16 @@ pub(super) fn tell(time: Time, event: &TransactionEvent) -> Option<Sentence> {
         TransactionEvent::Forgotten { broker, id } => {
             let title = format!("{id} is forgotten: it was not used for transactional.id.expiration.ms");
             Some(at(*broker, Tone::Info, title).rules(&["R-TXN-27"]))
+        }
+        TransactionEvent::Late { broker, tp, count } => {
+            let title = format!(
+                "{tp} has a late transaction: broker {broker} counts {}",
+                counted(*count, "partition")
+            );
+            let detail = "Nobody has written to it for transaction.max.timeout.ms and five minutes more, so its coordinator \
+                          does not know of it or cannot end it. Readers of committed data wait; find hanging transactions \
+                          tells where it begins.";
+            Some(at(*broker, Tone::Bad, title).detail(detail).rules(&["R-TXN-25"]))
         }
         TransactionEvent::Added { .. } | TransactionEvent::Marked { .. } => None,
     }

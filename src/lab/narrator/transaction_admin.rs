@@ -5,7 +5,7 @@ use crate::kafka::event::{
     ActiveProducer, DescribedTransaction, HangingTransaction, ListedTransaction, TransactionsTold,
 };
 use crate::kafka::time::Time;
-use crate::kafka::types::TopicPartition;
+use crate::kafka::types::{BrokerId, ProducerEpoch, ProducerId, TopicPartition, TransactionalId};
 use crate::lab::words::{count, duration, list};
 
 /// What an administrator asked for.
@@ -13,7 +13,8 @@ pub(super) fn tell(time: Time, told: &TransactionsTold) -> Sentence {
     match told {
         TransactionsTold::List(transactions) => listed(time, transactions),
         TransactionsTold::Transaction(described) => transaction(time, described),
-        TransactionsTold::Producers { tp, producers } => producers_of(time, tp, producers),
+        TransactionsTold::Producers { tp, broker, producers } => producers_of(time, (tp, *broker), producers),
+        TransactionsTold::Terminated { id, producer, epoch } => terminated(time, id, (*producer, *epoch)),
         TransactionsTold::Hanging(all) => hanging(time, all),
         TransactionsTold::Aborted(transaction) => aborted(time, transaction),
     }
@@ -64,11 +65,28 @@ fn transaction(time: Time, described: &DescribedTransaction) -> Sentence {
         .rules(&["R-CLI-20"])
 }
 
-fn producers_of(time: Time, tp: &TopicPartition, producers: &[ActiveProducer]) -> Sentence {
+fn terminated(time: Time, id: &TransactionalId, (producer, epoch): (ProducerId, ProducerEpoch)) -> Sentence {
+    let title = format!("{id}: what was open is aborted by hand, and whoever used it is fenced");
+    let detail = format!(
+        "An administrator asked for the producer's next epoch, as a new instance would: producer {producer} is in epoch \
+         {epoch}."
+    );
+    Sentence::new(time, Tone::Warn, Subject::Cluster, title).detail(detail).rules(&["R-CLI-20", "R-TXN-8"])
+}
+
+fn producers_of(
+    time: Time,
+    (tp, broker): (&TopicPartition, Option<BrokerId>),
+    producers: &[ActiveProducer],
+) -> Sentence {
+    let place = match broker {
+        Some(broker) => format!("{tp} on broker {broker}"),
+        None => tp.to_string(),
+    };
     let open = producers.iter().filter(|producer| producer.open_since.is_some()).count() as i64;
     let title = match producers.len() as i64 {
-        0 => format!("{tp}: no producer with an id is known"),
-        number => format!("{tp}: {}, {} open", count(number, "producer"), count(open, "transaction")),
+        0 => format!("{place}: no producer with an id is known"),
+        number => format!("{place}: {}, {} open", count(number, "producer"), count(open, "transaction")),
     };
     let one = |active: &ActiveProducer| {
         let ActiveProducer { producer, epoch, coordinator_epoch, last_sequence, wrote_ms_ago, open_since } =

@@ -254,6 +254,9 @@ fn producer(section: Section) -> Read<(Time, ProducerSpec)> {
         transactions,
         config: config.map(|configs| configs.values).unwrap_or_default(),
     };
+    if let (Some(pace), Err(error)) = (section.field("transaction"), spec.check()) {
+        return Err(pace.error(format!("{}: {error}", ErrorCode::InvalidConfig)));
+    }
     Ok((time(section.field("start-at"), limits::TIME_US)?, spec))
 }
 

@@ -58,7 +58,9 @@ impl World {
                 spec.check().map(|_| ()).map_err(|error| refuse_with(ErrorCode::InvalidConfig, error))
             }
             Command::Pause(name) | Command::Resume(name) | Command::Flush(name) => self.check_producer(name),
-            Command::Transaction { client, .. } => self.check_transactional(client),
+            Command::Transaction { client, .. } | Command::SendOffsets { client, .. } => {
+                self.check_transactional(client)
+            }
             Command::Close(name) => self.check_running(&Target::Client(name.clone())),
             Command::CloseWith { client, options } if options.membership == GroupMembership::Default => {
                 self.check_producer(client).or_else(|_| self.check_consumer(client).map(|_| ()))

@@ -121,6 +121,13 @@ impl World {
                     part(fx, |fx| producer.wish(now, wish, fx));
                 }
             }),
+            Command::SendOffsets { client, offsets, group } => {
+                self.tell_client(&client, |machine, now, fx| {
+                    if let Machine::Producer(producer) = machine {
+                        part(fx, |fx| producer.send_offsets(now, offsets, group, fx));
+                    }
+                });
+            }
             Command::Close(name) => self.tell_client(&name, |machine, now, fx| match machine {
                 Machine::Producer(producer) => part(fx, |fx| producer.close(now, fx)),
                 Machine::Consumer(consumer) => {

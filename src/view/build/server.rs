@@ -5,10 +5,11 @@ use std::rc::Rc;
 use super::inspect::fact;
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::raft::{MetadataLog, RaftClient};
-use crate::kafka::types::{BrokerId, NodeId};
+use crate::kafka::types::{BrokerId, NodeId, TopicPartition};
 use crate::lab::words::count;
 use crate::sim::{Machine, ProcessState, Remains, World};
 use crate::view::model::{Fact, Focus, Inspected, Tone};
+use crate::view::sentences::list;
 
 pub fn inspect_server(focus: &Focus, node: NodeId, world: &World, image: &ClusterImage) -> Inspected {
     let mut facts = Vec::new();
@@ -17,7 +18,10 @@ pub fn inspect_server(focus: &Focus, node: NodeId, world: &World, image: &Cluste
     }
     if let Some(process) = world.process(node) {
         match (process.machine(), &process.state) {
-            (Some(Machine::Broker(broker)), _) => facts.extend(alive("observer", broker.raft())),
+            (Some(Machine::Broker(broker)), _) => {
+                facts.extend(alive("observer", broker.raft()));
+                facts.extend(late_transactions(broker.replicas().late_transactions(world.now())));
+            }
             (Some(Machine::Controller(controller)), _) => {
                 let raft = controller.raft();
                 facts.extend(alive(raft.role().name(), raft));
@@ -56,6 +60,13 @@ fn alive(place: &str, raft: &RaftClient) -> Vec<Fact> {
     ];
     facts.extend(metadata_log(raft.log()));
     facts
+}
+
+/// PartitionsWithLateTransactionsCount, where it is not 0 (R-TXN-25).
+fn late_transactions<'a>(late: impl Iterator<Item = &'a TopicPartition>) -> Option<Fact> {
+    let late: Vec<&TopicPartition> = late.collect();
+    let named = format!("{} ({})", late.len(), list(&late));
+    (!late.is_empty()).then(|| Fact { tone: Tone::Bad, ..fact("partitions with late transactions", named) })
 }
 
 /// Positions in `__cluster_metadata`, and the snapshot that stands for what is before it.

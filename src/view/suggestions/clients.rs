@@ -1,13 +1,14 @@
 //! What clients may be told: their calls, their programs, their transactions; and new ones.
 
-use super::cluster::{leaders, partitions, topics};
+use super::cluster::{groups, leaders, partitions, topics};
 use crate::client::admin::{Area, TransactionFilter, TransactionOperation};
 use crate::client::consumer::{Ask, Choice, CloseOptions, GroupMembership, Lookup, SeekTo};
+use crate::client::group_metadata::GroupMetadata;
 use crate::client::pattern::TopicPattern;
 use crate::client::producer::Wish;
 use crate::client::program::{Line, Order, Passage, Stop, Which};
 use crate::kafka::event::Halt;
-use crate::kafka::types::{ClientName, TopicPartition, TransactionalId};
+use crate::kafka::types::{ClientName, Offset, TopicPartition, TransactionalId};
 use crate::sim::{Command, Target};
 use crate::view::model::{ConsumerView, Model};
 
@@ -149,22 +150,52 @@ pub fn wishes(model: &Model, wish: Wish) -> Vec<Command> {
     transactional.map(|view| Command::Transaction { client: ClientName::new(&view.name), wish }).collect()
 }
 
+/// They commit the first offset of a partition in the name of a group, as nobody in it.
+pub fn sent_offsets(model: &Model) -> Vec<Command> {
+    let transactional = model.producers.iter().filter(|view| view.sending.transaction.is_some());
+    let of = |client: ClientName| {
+        groups(model).flat_map(move |group| {
+            let send = {
+                let client = client.clone();
+                move |tp: TopicPartition| Command::SendOffsets {
+                    client: client.clone(),
+                    offsets: [(tp, Offset::ZERO)].into(),
+                    group: GroupMetadata::of_group(group.clone()),
+                }
+            };
+            partitions(model).map(send)
+        })
+    };
+    transactional.flat_map(|view| of(ClientName::new(&view.name))).collect()
+}
+
 /// What `kafka-transactions.sh` tells of.
 pub fn of_transactions(model: &Model) -> Vec<Command> {
-    let topics = model.brokers.iter().flat_map(|broker| broker.internal.iter());
-    let known = topics.flat_map(|topic| topic.transactions.iter());
-    let described = known.map(|known| TransactionOperation::Describe(TransactionalId::new(&known.id)));
+    let described = transactional_ids(model).map(TransactionOperation::Describe);
     let list = |longer_than_ms| {
         TransactionOperation::List(TransactionFilter { longer_than_ms, ..TransactionFilter::default() })
     };
-    let find = |topic| TransactionOperation::FindHanging { area: Area::Topic(topic), longer_than_ms: None };
+    let find =
+        |topic| TransactionOperation::FindHanging { area: Area::Topic(topic, None), longer_than_ms: None };
     let operations = [list(None), list(Some(10_000))].into_iter().chain(described);
     operations.chain(self::topics(model).map(find)).map(Command::Transactions).collect()
 }
 
+fn transactional_ids(model: &Model) -> impl Iterator<Item = TransactionalId> {
+    let topics = model.brokers.iter().flat_map(|broker| broker.internal.iter());
+    topics.flat_map(|topic| topic.transactions.iter()).map(|known| TransactionalId::new(&known.id))
+}
+
+/// Each transactional id, ended by its coordinator, with its producer fenced.
+pub fn terminations(model: &Model) -> Vec<Command> {
+    let terminate = |id| Command::Transactions(TransactionOperation::Terminate(id));
+    transactional_ids(model).map(terminate).collect()
+}
+
 /// Who has written to each partition.
 pub fn writers(model: &Model) -> Vec<Command> {
-    let operations = partitions(model).map(TransactionOperation::DescribeProducers);
+    let of = |tp| TransactionOperation::DescribeProducers { tp, broker: None };
+    let operations = partitions(model).map(of);
     operations.map(Command::Transactions).collect()
 }
 

@@ -82,7 +82,7 @@ pub fn of_cluster(model: &Model) -> Vec<Command> {
     commands
 }
 
-fn groups(model: &Model) -> impl Iterator<Item = GroupId> {
+pub fn groups(model: &Model) -> impl Iterator<Item = GroupId> {
     model.groups.iter().filter(|group| group.is_group()).map(|group| group.id.clone())
 }
 

@@ -28,7 +28,7 @@ const AT_ONCE: [Lines; 4] =
     [cluster::servers, clients::clients, cluster::of_cluster, clients::of_transactions];
 
 /// What is offered once its verb is begun.
-const AT_LENGTH: [(&str, Lines); 28] = [
+const AT_LENGTH: [(&str, Lines); 30] = [
     ("set", |model| cluster::configs(model, |key| Some(key.default.to_owned()))),
     ("set", clients::programs),
     ("unset", |model| cluster::configs(model, |_| None)),
@@ -38,6 +38,8 @@ const AT_LENGTH: [(&str, Lines); 28] = [
     ("plan", |model| cluster::resets(model, false)),
     ("reset", |model| cluster::resets(model, true)),
     ("elect", cluster::elections),
+    ("terminate", clients::terminations),
+    ("send", clients::sent_offsets),
     ("add", cluster::more_partitions),
     ("subscribe", |model| asks(model, |_| choices(cluster::topics(model), Choice::Topics))),
     ("subscribe", |model| asks(model, |_| clients::patterns(model))),

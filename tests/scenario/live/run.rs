@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::dsl::{Cluster, config, ids, quorum_of_seed, tp};
 
 /// The recorded server configs that have an effect here.
-const SERVER_CONFIGS: [&str; 8] = [
+const SERVER_CONFIGS: [&str; 9] = [
     "broker.session.timeout.ms",
     "broker.heartbeat.interval.ms",
     "replica.lag.time.max.ms",
@@ -22,6 +22,7 @@ const SERVER_CONFIGS: [&str; 8] = [
     "group.initial.rebalance.delay.ms",
     "log.retention.check.interval.ms",
     "log.cleaner.backoff.ms",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms",
     "auto.leader.rebalance.enable",
 ];
 
@@ -175,17 +176,22 @@ impl Live {
 
     /// One record after the other, each with its outcome.
     pub fn send(&mut self, result: &Value) {
+        self.send_by(&self.producer(), result);
+    }
+
+    /// The same by one of the producers.
+    pub fn send_by(&mut self, name: &ClientName, result: &Value) {
         for record in result.as_array().expect("records") {
-            let (name, begun) = (self.producer(), self.c.now_ms());
+            let begun = self.c.now_ms();
             let ours = format!("{name} #{}", self.c.producer_state(name.as_str()).counts().sent + 1);
             let seen = self.c.world.trace().len_ever();
             self.c.send(name.as_str(), 1);
             let outcome = |c: &Cluster| {
                 c.world.trace().since(seen).find_map(|entry| match &entry.event {
-                    Event::BatchAcknowledged { client, base_offset, .. } if *client == name => {
+                    Event::BatchAcknowledged { client, base_offset, .. } if client == name => {
                         Some(Ok(base_offset.0))
                     }
-                    Event::BatchFailed { client, error, .. } if *client == name => Some(Err(*error)),
+                    Event::BatchFailed { client, error, .. } if client == name => Some(Err(*error)),
                     _ => None,
                 })
             };
@@ -279,6 +285,14 @@ impl Live {
         (partition.leader.0, sorted(isr), sorted(elr), sorted(last))
     }
 
+    /// The recorded value of a record of t-0, as the leader has it.
+    pub fn value_at(&self, offset: Offset) -> Option<&String> {
+        let log = &self.c.partition(self.registration().0, "t-0").expect("a leader").log;
+        let records = log.records_between(offset, offset + 1).expect("sound batches");
+        let record = records.into_iter().find(|record| record.offset == offset)?;
+        self.values.get(&*String::from_utf8_lossy(record.value.as_deref()?))
+    }
+
     fn list_offsets(&mut self, result: &Value) {
         if result["error"].is_string() {
             assert_eq!(self.registration().0, -1, "nobody can say");
@@ -331,6 +345,7 @@ pub fn error_of(exception: &str) -> ErrorCode {
         Some("NotEnoughReplicasException") => ErrorCode::NotEnoughReplicas,
         Some("OffsetOutOfRangeException") => ErrorCode::OffsetOutOfRange,
         Some("FencedInstanceIdException") => ErrorCode::FencedInstanceId,
+        Some("InvalidProducerEpochException") => ErrorCode::InvalidProducerEpoch,
         // The exception has no code; this is what a member that is in no generation has instead.
         Some("CommitFailedException") => ErrorCode::UnknownMemberId,
         other => panic!("an error that this test does not know: {other:?}"),

@@ -11,7 +11,9 @@ use crate::kafka::event::HangingTransaction;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::markers::WriteTxnMarkersResponse;
 use crate::kafka::time::Time;
-use crate::kafka::types::{BrokerId, Offset, ProducerEpoch, ProducerId, TopicPartition, TransactionalId};
+use crate::kafka::types::{
+    BrokerId, Offset, ProducerEpoch, ProducerId, Topic, TopicPartition, TransactionalId,
+};
 
 /// What `--max-transaction-timeout` is if nobody says: as long as the broker lets transactions take by default.
 const LONGEST_MS: i64 = 15 * 60_000;
@@ -28,7 +30,9 @@ impl TransactionErrand {
         let candidates = match &self.candidates {
             Some(candidates) => candidates.clone(),
             None => {
-                let mut all = self.learn_producers(&within(area, metadata)?, metadata)?;
+                let partitions = within(area, metadata)?;
+                self.searched = partitions.len();
+                let mut all = self.learn_producers(&partitions, area.broker(), metadata)?;
                 all.retain(|(_, state)| {
                     state.current_txn_start_offset >= 0 && now.wall_ms() - state.last_timestamp > longest_ms
                 });
@@ -66,10 +70,11 @@ impl TransactionErrand {
         start: Offset,
         metadata: &Metadata,
     ) -> Result<HangingTransaction, Next> {
-        let producers = self.learn_producers(std::slice::from_ref(tp), metadata)?;
+        let producers = self.learn_producers(std::slice::from_ref(tp), None, metadata)?;
         let found = producers.iter().find(|(_, state)| state.current_txn_start_offset == start.0);
         let Some((_, state)) = found else {
-            let message = format!("no transaction that begins with offset {start} is open in {tp}");
+            let message =
+                format!("Could not find any open transactions starting at offset {start} on partition {tp}");
             return Err(Next::Refused(ErrorCode::InvalidTxnState, message));
         };
         if !self.aborted {
@@ -97,13 +102,15 @@ impl TransactionErrand {
         }
     }
 
-    /// Asks one leader after the other for what is not known of their partitions (`PartitionLeaderStrategy`).
+    /// Asks one leader after the other, or the broker that is to be asked, for what is not known of their partitions
+    /// (`PartitionLeaderStrategy`, `StaticBrokerStrategy`).
     pub(super) fn learn_producers(
         &self,
         partitions: &[TopicPartition],
+        broker: Option<BrokerId>,
         metadata: &Metadata,
     ) -> Result<Vec<(TopicPartition, ProducerState)>, Next> {
-        let leader = |tp: &TopicPartition| metadata.leader(tp).map(|(leader, _)| leader);
+        let leader = |tp: &TopicPartition| broker.or_else(|| metadata.leader(tp).map(|(leader, _)| leader));
         let unknown = || partitions.iter().filter(|tp| !self.producers.contains_key(*tp));
         if let Some(first) = unknown().next() {
             let node: BrokerId = leader(first).ok_or(Next::Metadata)?;
@@ -119,12 +126,25 @@ impl TransactionErrand {
     }
 }
 
-/// A topic that does not exist is refused.
+/// The partitions to look at: of a topic or of all those of which the broker has replicas. A topic that does not exist is
+/// refused.
 fn within(area: &Area, metadata: &Metadata) -> Result<Vec<TopicPartition>, Next> {
-    let topic = match area {
-        Area::Partition(tp) => return Ok(vec![tp.clone()]),
-        Area::Topic(topic) => topic,
+    let all = match area {
+        Area::Partition(tp, _) => return Ok(vec![tp.clone()]),
+        Area::Topic(topic, _) => of_topic(topic, metadata)?,
+        Area::Broker(_) => {
+            let of = |topic| of_topic(topic, metadata);
+            metadata.topics().keys().map(of).collect::<Result<Vec<_>, Next>>()?.concat()
+        }
     };
+    let is_there = |tp: &TopicPartition| {
+        let replicas = metadata.partition(tp).map(|partition| &partition.replicas);
+        area.broker().is_none_or(|broker| replicas.is_some_and(|replicas| replicas.contains(&broker)))
+    };
+    Ok(all.into_iter().filter(is_there).collect())
+}
+
+fn of_topic(topic: &Topic, metadata: &Metadata) -> Result<Vec<TopicPartition>, Next> {
     match metadata.topic(topic) {
         Some(known) if known.error == ErrorCode::UnknownTopicOrPartition => {
             Err(Next::Refused(known.error, format!("topic {topic} does not exist")))

@@ -17,7 +17,8 @@ use kafka_protocol::messages::describe_producers_response::ProducerState;
 use kafka_protocol::messages::describe_transactions_response::TransactionState;
 
 use super::errand::{Heard, Next, To};
-use crate::client::metadata::Metadata;
+use crate::client::metadata::{Also, Metadata};
+use crate::client::pattern::TopicPattern;
 use crate::kafka::event::{ActiveProducer, DescribedTransaction, Event, ListedTransaction, TransactionsTold};
 use crate::kafka::protocol::{ErrorCode, Request, Response};
 use crate::kafka::time::Time;
@@ -30,8 +31,11 @@ pub enum TransactionOperation {
     /// Every broker is asked for the transactional ids that it coordinates.
     List(TransactionFilter),
     Describe(TransactionalId),
-    /// Who has written to a partition.
-    DescribeProducers(TopicPartition),
+    /// Who has written to a partition, as its leader knows or this replica (`--broker-id`).
+    DescribeProducers {
+        tp: TopicPartition,
+        broker: Option<BrokerId>,
+    },
     /// What is open for longer than transactions may take, and that no coordinator is going to end.
     FindHanging {
         area: Area,
@@ -43,13 +47,26 @@ pub enum TransactionOperation {
         tp: TopicPartition,
         start: Offset,
     },
+    /// `forceTerminateTransaction`: what is open is aborted, and whoever used the id is fenced.
+    Terminate(TransactionalId),
 }
 
-/// Where to look for transactions that hang.
+/// Where to look for transactions that hang, and on which broker's replicas (`--broker-id`) rather than at the leaders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Area {
-    Topic(Topic),
-    Partition(TopicPartition),
+    Topic(Topic, Option<BrokerId>),
+    Partition(TopicPartition, Option<BrokerId>),
+    /// All that it has replicas of.
+    Broker(BrokerId),
+}
+
+impl Area {
+    pub fn broker(&self) -> Option<BrokerId> {
+        match self {
+            Area::Topic(_, broker) | Area::Partition(_, broker) => *broker,
+            Area::Broker(broker) => Some(*broker),
+        }
+    }
 }
 
 /// `--duration-filter` and `--transactional-id-pattern`; what is empty lets all pass.
@@ -72,12 +89,22 @@ pub(super) struct TransactionErrand {
     producers: BTreeMap<TopicPartition, Vec<ProducerState>>,
     /// What may hang, as it was when the last leader had answered.
     candidates: Option<Vec<(TopicPartition, ProducerState)>>,
+    /// How many partitions are looked at.
+    searched: usize,
     /// The marker of [`TransactionOperation::Abort`] is written.
     aborted: bool,
+    /// What [`TransactionOperation::Terminate`] was given.
+    terminated: Option<(ProducerId, ProducerEpoch)>,
+    request_timeout_ms: i64,
 }
 
 impl TransactionErrand {
-    pub(super) fn new(operation: TransactionOperation, metadata: &Metadata) -> TransactionErrand {
+    /// `request_timeout_ms`: the administrator's request.timeout.ms.
+    pub(super) fn new(
+        operation: TransactionOperation,
+        metadata: &Metadata,
+        request_timeout_ms: i64,
+    ) -> TransactionErrand {
         TransactionErrand {
             operation,
             started_at: metadata.update_version(),
@@ -85,17 +112,33 @@ impl TransactionErrand {
             described: BTreeMap::new(),
             producers: BTreeMap::new(),
             candidates: None,
+            searched: 0,
             aborted: false,
+            terminated: None,
+            request_timeout_ms,
         }
     }
 
     pub(super) fn topics(&self) -> BTreeSet<Topic> {
         match &self.operation {
-            TransactionOperation::List(_) | TransactionOperation::Describe(_) => BTreeSet::new(),
-            TransactionOperation::FindHanging { area: Area::Topic(topic), .. } => [topic.clone()].into(),
-            TransactionOperation::FindHanging { area: Area::Partition(tp), .. }
-            | TransactionOperation::DescribeProducers(tp)
+            TransactionOperation::List(_)
+            | TransactionOperation::Describe(_)
+            | TransactionOperation::Terminate(_)
+            | TransactionOperation::FindHanging { area: Area::Broker(_), .. } => BTreeSet::new(),
+            TransactionOperation::FindHanging { area: Area::Topic(topic, _), .. } => [topic.clone()].into(),
+            TransactionOperation::FindHanging { area: Area::Partition(tp, _), .. }
+            | TransactionOperation::DescribeProducers { tp, .. }
             | TransactionOperation::Abort { tp, .. } => [tp.topic.clone()].into(),
+        }
+    }
+
+    /// All topics, if it needs to know of them (`listTopics`).
+    pub(super) fn also(&self) -> Also {
+        match &self.operation {
+            TransactionOperation::FindHanging { area: Area::Broker(_), .. } => {
+                Also::Matching { pattern: TopicPattern::everything(), with_internal: true }
+            }
+            _ => Also::Nothing,
         }
     }
 
@@ -110,15 +153,18 @@ impl TransactionErrand {
             TransactionOperation::Describe(id) => {
                 self.transaction(now, id).map(TransactionsTold::Transaction)
             }
-            TransactionOperation::DescribeProducers(tp) => self
-                .producers_of(now, tp, metadata)
-                .map(|producers| TransactionsTold::Producers { tp: tp.clone(), producers }),
+            TransactionOperation::DescribeProducers { tp, broker } => {
+                let producers = self.producers_of(now, tp, *broker, metadata);
+                let (tp, broker) = (tp.clone(), *broker);
+                producers.map(|producers| TransactionsTold::Producers { tp, broker, producers })
+            }
             TransactionOperation::FindHanging { area, longer_than_ms } => {
                 self.hanging(now, area, *longer_than_ms, metadata).map(TransactionsTold::Hanging)
             }
             TransactionOperation::Abort { tp, start } => {
                 self.abort(now, tp, *start, metadata).map(TransactionsTold::Aborted)
             }
+            TransactionOperation::Terminate(id) => self.terminate(id),
         };
         match told {
             Ok(told) => Next::Done(Some(Box::new(Event::TransactionsTold { told }))),
@@ -144,7 +190,10 @@ impl TransactionErrand {
         match self.described.get(id) {
             Some(Some((coordinator, state))) => Ok(transaction(now, *coordinator, id, state)),
             Some(None) => {
-                let message = format!("its coordinator knows no transactional id {id}");
+                let message = format!(
+                    "Failed to describe transaction state of transactional-id `{id}`: DescribeTransactions request \
+                     for transactionalId `{id}` failed because the ID could not be found"
+                );
                 Err(Next::Refused(ErrorCode::TransactionalIdNotFound, message))
             }
             None => {
@@ -154,14 +203,27 @@ impl TransactionErrand {
         }
     }
 
-    /// What the leader knows (`PartitionLeaderStrategy`).
+    /// Another producer begins with the id, as it were (`FenceProducersHandler`). Its transactions may take as long as the
+    /// administrator waits for an answer.
+    fn terminate(&self, id: &TransactionalId) -> Result<TransactionsTold, Next> {
+        match self.terminated {
+            Some((producer, epoch)) => Ok(TransactionsTold::Terminated { id: id.clone(), producer, epoch }),
+            None => {
+                let request = request::fence(id, self.request_timeout_ms);
+                Err(Next::Ask(To::TransactionCoordinator(id.clone()), Box::new(request)))
+            }
+        }
+    }
+
+    /// What the leader knows, or the broker that is asked for (`PartitionLeaderStrategy`, `StaticBrokerStrategy`).
     fn producers_of(
         &self,
         now: Time,
         tp: &TopicPartition,
+        broker: Option<BrokerId>,
         metadata: &Metadata,
     ) -> Result<Vec<ActiveProducer>, Next> {
-        let producers = self.learn_producers(std::slice::from_ref(tp), metadata)?;
+        let producers = self.learn_producers(std::slice::from_ref(tp), broker, metadata)?;
         Ok(producers.iter().map(|(_, state)| active(now, state)).collect())
     }
 
@@ -171,6 +233,7 @@ impl TransactionErrand {
             Response::DescribeTransactions(answer) => self.hear_description(from, answer),
             Response::DescribeProducers(answer) => self.hear_producers(answer),
             Response::WriteTxnMarkers(answer) => self.hear_marked(answer),
+            Response::InitProducerId(answer) => self.hear_fenced(answer),
             response => panic!("{} answers no errand about transactions", response.api().name()),
         }
     }
@@ -207,7 +270,48 @@ impl TransactionErrand {
         Heard::Taken
     }
 
-    /// What the leader says; a partition that another one leads by now is asked for again.
+    fn hear_fenced(&mut self, answer: &m::InitProducerIdResponse) -> Heard {
+        match ErrorCode::from_code(answer.error_code) {
+            ErrorCode::None => {
+                let epoch = ProducerEpoch(answer.producer_epoch);
+                self.terminated = Some((ProducerId(answer.producer_id.0), epoch));
+                Heard::Taken
+            }
+            // The abort is on its way.
+            ErrorCode::CoordinatorLoadInProgress | ErrorCode::ConcurrentTransactions => Heard::Again,
+            ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable => Heard::Elsewhere,
+            error => {
+                let TransactionOperation::Terminate(id) = &self.operation else {
+                    return refused(error, "the answer".to_owned());
+                };
+                let message = format!(
+                    "Failed to force terminate transactionalId `{id}`: InitProducerId request for transactionalId \
+                     `{id}` failed due to unexpected error"
+                );
+                Heard::Refused(error, message)
+            }
+        }
+    }
+
+    /// The one broker that is asked is not the one: in the tool's words.
+    fn not_there(&self, tp: &TopicPartition) -> Option<String> {
+        let (broker, what) = match &self.operation {
+            TransactionOperation::DescribeProducers { broker: Some(broker), tp } => {
+                (*broker, format!("partition {tp} on broker {broker}"))
+            }
+            TransactionOperation::FindHanging { area, .. } => {
+                let broker = area.broker()?;
+                (broker, format!("{} partitions on broker Optional[{broker}]", self.searched))
+            }
+            _ => return None,
+        };
+        Some(format!(
+            "Failed to describe producers for {what}: Failed to describe active producers for partition {tp} on \
+             brokerId {broker}"
+        ))
+    }
+
+    /// What the broker says; a partition that another one leads by now is asked for again, unless it is to be this one.
     fn hear_producers(&mut self, answer: &m::DescribeProducersResponse) -> Heard {
         let mut heard = Heard::Taken;
         for topic in &answer.topics {
@@ -216,6 +320,9 @@ impl TransactionErrand {
                 let tp = TopicPartition::new(&name, partition.partition_index);
                 match ErrorCode::from_code(partition.error_code) {
                     ErrorCode::None => drop(self.producers.insert(tp, partition.active_producers.clone())),
+                    error @ ErrorCode::NotLeaderOrFollower if self.not_there(&tp).is_some() => {
+                        return Heard::Refused(error, self.not_there(&tp).unwrap_or_default());
+                    }
                     ErrorCode::NotLeaderOrFollower | ErrorCode::UnknownTopicOrPartition => {
                         heard = Heard::Again;
                     }

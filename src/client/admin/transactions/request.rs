@@ -40,6 +40,14 @@ pub(super) fn abort(tp: &TopicPartition, state: &ProducerState) -> Request {
     WriteTxnMarkersRequest { markers: vec![marker] }.into()
 }
 
+/// InitProducerId of somebody who names no producer (`FenceProducersHandler`).
+pub(super) fn fence(id: &TransactionalId, timeout_ms: i64) -> Request {
+    m::InitProducerIdRequest::default()
+        .with_transactional_id(Some(m::TransactionalId(id.to_wire())))
+        .with_transaction_timeout_ms(timeout_ms as i32)
+        .into()
+}
+
 pub(super) fn describe(id: &TransactionalId) -> Request {
     let id = m::TransactionalId(id.to_wire());
     m::DescribeTransactionsRequest::default().with_transactional_ids(vec![id]).into()

@@ -18,10 +18,13 @@ fn errand(operation: TransactionOperation) -> (TransactionErrand, Metadata) {
     let random = Random::stream(1, "metadata");
     let mut metadata = Metadata::new(&[BrokerId(1)], CommonConfig::default(), false, random);
     metadata.want(["t".into()].into());
-    let mut errand = TransactionErrand::new(operation, &metadata);
+    let mut errand = TransactionErrand::new(operation, &metadata, 30_000);
     assert!(matches!(errand.next(NOW, &metadata), Next::Metadata), "what it was started with is old");
     let broker = |id: i32| MetadataResponseBroker::default().with_node_id(id.into());
-    let partition = MetadataResponsePartition::default().with_leader_id(2.into()).with_leader_epoch(0);
+    let partition = MetadataResponsePartition::default()
+        .with_leader_id(2.into())
+        .with_leader_epoch(0)
+        .with_replica_nodes(vec![2.into(), 3.into()]);
     let topic = MetadataResponseTopic::default()
         .with_name(Some(m::TopicName(Topic::new("t").to_wire())))
         .with_partitions(vec![partition]);
@@ -142,7 +145,7 @@ fn an_id_that_nobody_knows_is_refused() {
 
 #[test]
 fn producers_are_described_by_the_leader() {
-    let (mut errand, metadata) = errand(TransactionOperation::DescribeProducers(t()));
+    let (mut errand, metadata) = errand(TransactionOperation::DescribeProducers { tp: t(), broker: None });
     let leader = (To::Broker(BrokerId(2)), ApiKey::DescribeProducers);
     assert_eq!(asked(errand.next(NOW, &metadata)), leader);
     assert_eq!(errand.hear(BrokerId(2), &producers(ErrorCode::NotLeaderOrFollower, &[])), Heard::Again);
@@ -156,8 +159,61 @@ fn producers_are_described_by_the_leader() {
     assert_eq!(seen, [(7, 1000, Some(Offset(5))), (8, 0, None)]);
 }
 
+#[test]
+fn one_replica_is_asked_by_its_broker_and_refuses_in_the_tools_words_r_cli_20() {
+    let broker = Some(BrokerId(3));
+    let (mut describing, metadata) = errand(TransactionOperation::DescribeProducers { tp: t(), broker });
+    let asks = (To::Broker(BrokerId(3)), ApiKey::DescribeProducers);
+    assert_eq!(asked(describing.next(NOW, &metadata)), asks);
+    let answer = producers(ErrorCode::NotLeaderOrFollower, &[]);
+    let words = "Failed to describe producers for partition t-0 on broker 3: Failed to describe active producers for \
+                 partition t-0 on brokerId 3";
+    let refused = Heard::Refused(ErrorCode::NotLeaderOrFollower, words.to_owned());
+    assert_eq!(describing.hear(BrokerId(3), &answer), refused);
+
+    let area = Area::Broker(BrokerId(3));
+    let (mut finding, metadata) = errand(TransactionOperation::FindHanging { area, longer_than_ms: None });
+    assert_ne!(finding.also(), Also::Nothing, "all topics");
+    assert_eq!(asked(finding.next(NOW, &metadata)), asks, "it has a replica of t-0");
+    let words = "Failed to describe producers for 1 partitions on broker Optional[3]: Failed to describe active \
+                 producers for partition t-0 on brokerId 3";
+    let refused = Heard::Refused(ErrorCode::NotLeaderOrFollower, words.to_owned());
+    assert_eq!(finding.hear(BrokerId(3), &answer), refused);
+
+    let area = Area::Topic("t".into(), Some(BrokerId(1)));
+    let (mut elsewhere, metadata) = errand(TransactionOperation::FindHanging { area, longer_than_ms: None });
+    assert_eq!(told(elsewhere.next(NOW, &metadata)), TransactionsTold::Hanging(vec![]), "it has none");
+}
+
+fn fenced(error: ErrorCode) -> Response {
+    m::InitProducerIdResponse::default()
+        .with_error_code(error.code())
+        .with_producer_id(7.into())
+        .with_producer_epoch(4)
+        .into()
+}
+
+#[test]
+fn an_id_is_fenced_by_its_coordinator_r_cli_20_r_txn_8() {
+    let (mut errand, metadata) = errand(TransactionOperation::Terminate(id()));
+    let Next::Ask(to, request) = errand.next(NOW, &metadata) else { panic!("its coordinator") };
+    let Request::InitProducerId(request) = *request else { panic!("InitProducerId") };
+    assert_eq!(to, To::TransactionCoordinator(id()));
+    let seen = (request.producer_id.0, request.producer_epoch, request.transaction_timeout_ms);
+    assert_eq!(seen, (-1, -1, 30_000), "request.timeout.ms");
+    assert_eq!(errand.hear(BrokerId(1), &fenced(ErrorCode::ConcurrentTransactions)), Heard::Again);
+    assert_eq!(errand.hear(BrokerId(1), &fenced(ErrorCode::NotCoordinator)), Heard::Elsewhere);
+    let words = "Failed to force terminate transactionalId `bank-1`: InitProducerId request for transactionalId \
+                 `bank-1` failed due to unexpected error";
+    let error = ErrorCode::InvalidTransactionTimeout;
+    assert_eq!(errand.hear(BrokerId(1), &fenced(error)), Heard::Refused(error, words.to_owned()));
+    assert_eq!(errand.hear(BrokerId(1), &fenced(ErrorCode::None)), Heard::Taken);
+    let (producer, epoch) = (ProducerId(7), ProducerEpoch(4));
+    assert_eq!(told(errand.next(NOW, &metadata)), TransactionsTold::Terminated { id: id(), producer, epoch });
+}
+
 fn find(longer_than_ms: Option<i64>) -> TransactionOperation {
-    TransactionOperation::FindHanging { area: Area::Topic("t".into()), longer_than_ms }
+    TransactionOperation::FindHanging { area: Area::Topic("t".into(), None), longer_than_ms }
 }
 
 const QUARTER_MS: i64 = 15 * 60_000;

@@ -67,6 +67,15 @@ fn the_stable_offset_waits_until_the_marker_is_replicated_r_txn_23_ex_25() {
 }
 
 #[test]
+fn a_transaction_is_late_five_minutes_after_the_longest_time_r_txn_25() {
+    const MAX_TIMEOUT_MS: i32 = 900_000;
+    let late_at = |log: &Log, ms: i64| log.has_late_transaction(NOW.plus_ms(ms), MAX_TIMEOUT_MS);
+    let open = ex_24(4, true);
+    assert_eq!((late_at(&open, 1_200_000), late_at(&open, 1_200_001)), (false, true));
+    assert!(!late_at(&ex_24(6, true), 1_200_001), "both are over");
+}
+
+#[test]
 fn a_reader_of_committed_data_gets_the_aborted_transactions_and_leaves_them_out_r_log_27_r_txn_24() {
     let log = ex_24(7, true);
     let read = log.read(Offset(0), log.read_bound(Isolation::TxnCommitted), i32::MAX, true).unwrap();

@@ -7,6 +7,7 @@ use proptest::sample::subsequence;
 
 use super::*;
 use crate::client::admin::{Area, OfEach, TransactionFilter, TransactionOperation};
+use crate::client::group_metadata::GroupMetadata;
 use crate::client::producer::{TransactionPace, Wish};
 use crate::client::program::{Committed, Order, Passage, Stop, Which};
 use crate::client::saying::{self, Saying};
@@ -14,7 +15,7 @@ use crate::client::share_consumer::ShareConsumerSpec;
 use crate::kafka::event::Halt;
 use crate::kafka::share::AcknowledgeType;
 use crate::kafka::types::Offset;
-use crate::kafka::types::{ControllerId, GroupId, TransactionalId};
+use crate::kafka::types::{BrokerId, ControllerId, Generation, GroupId, MemberId, TransactionalId};
 
 /// A name with nothing in it that a command cannot hold.
 fn name() -> impl Strategy<Value = String> {
@@ -226,6 +227,7 @@ fn commands() -> impl Strategy<Value = Command> {
         (client(), prop_oneof![Just(Wish::Begin), Just(Wish::Commit), Just(Wish::Abort)])
             .prop_map(|(client, wish)| Command::Transaction { client, wish })
             .boxed(),
+        sent_offsets().boxed(),
         consumers().prop_map(Command::AddConsumer),
         share_consumers().prop_map(Command::AddShareConsumer),
         client().prop_map(Command::Pause),
@@ -285,18 +287,46 @@ fn commands() -> impl Strategy<Value = Command> {
     ]
 }
 
+fn sent_offsets() -> impl Strategy<Value = Command> {
+    let partition = (name(), 0..=i32::MAX).prop_map(|(topic, n)| TopicPartition::new(&Topic::new(&topic), n));
+    let offsets = btree_map(partition, any::<i64>().prop_map(Offset), 1..4);
+    let member = option::of((name(), any::<i32>(), option::of(name())));
+    let client = name().prop_map(|name| ClientName::new(&name));
+    (client, groups_name(), member, offsets).prop_map(|(client, group, member, offsets)| {
+        let mut group = GroupMetadata::of_group(group);
+        if let Some((member, generation, instance)) = member {
+            group.member = MemberId::new(&member);
+            group.generation = Generation(generation);
+            group.instance = instance.map(|id| id.as_str().into());
+        }
+        Command::SendOffsets { client, offsets, group }
+    })
+}
+
+fn groups_name() -> impl Strategy<Value = GroupId> {
+    name().prop_map(|name| GroupId::new(&name))
+}
+
 fn asked_of_transactions() -> impl Strategy<Value = TransactionOperation> {
     let partition =
         || (name(), 0..=i32::MAX).prop_map(|(topic, n)| TopicPartition::new(&Topic::new(&topic), n));
     let longer_than = option::of(0..1_000_000_000i64);
+    let broker = || option::of((0..=i32::MAX).prop_map(BrokerId));
+    let area = prop_oneof![
+        (topic(), broker()).prop_map(|(topic, broker)| Area::Topic(topic, broker)),
+        (partition(), broker()).prop_map(|(tp, broker)| Area::Partition(tp, broker)),
+        (0..=i32::MAX).prop_map(|id| Area::Broker(BrokerId(id))),
+    ];
     let filter = (longer_than.clone(), option::of(name()));
     prop_oneof![
         filter.prop_map(|(longer_than_ms, pattern)| {
             TransactionOperation::List(TransactionFilter { longer_than_ms, pattern })
         }),
         name().prop_map(|id| TransactionOperation::Describe(TransactionalId::new(&id))),
-        partition().prop_map(TransactionOperation::DescribeProducers),
-        (prop_oneof![topic().prop_map(Area::Topic), partition().prop_map(Area::Partition)], longer_than)
+        name().prop_map(|id| TransactionOperation::Terminate(TransactionalId::new(&id))),
+        (partition(), broker())
+            .prop_map(|(tp, broker)| TransactionOperation::DescribeProducers { tp, broker }),
+        (area, longer_than)
             .prop_map(|(area, longer_than_ms)| TransactionOperation::FindHanging { area, longer_than_ms }),
         (partition(), any::<i64>())
             .prop_map(|(tp, start)| TransactionOperation::Abort { tp, start: Offset(start) }),

@@ -135,7 +135,7 @@ fn every_event_is_told_in_one_of_these_tests_or_is_routine() {
         variants(include_str!("../../../kafka/event/transaction.rs"), "pub enum TransactionEvent {");
     let of_producers = variants(include_str!("../../../kafka/event/producer.rs"), "pub enum ProducerEvent {");
     assert!(!of_producers.is_empty());
-    assert_eq!(of_transactions.len(), 6, "{of_transactions:?}");
+    assert_eq!(of_transactions.len(), 7, "{of_transactions:?}");
     assert!(events.len() > 50 && of_shares.len() > 8 && of_groups.len() > 15, "{events:?} {of_groups:?}");
     let of_applications =
         variants(include_str!("../../../kafka/event/application.rs"), "pub enum ApplicationEvent {");

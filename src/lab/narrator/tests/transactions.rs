@@ -68,6 +68,18 @@ fn transactions_read_as_a_story_r_txn_8_26() {
 }
 
 #[test]
+fn a_late_transaction_is_told_with_what_its_broker_counts_r_txn_25() {
+    let late = TransactionEvent::Late { broker: BrokerId(2), tp: tp(1), count: 2 };
+    check(
+        &[(1, Event::Transaction(late))],
+        expect![[r#"
+            00:00.001  orders-1 has a late transaction: broker 2 counts 2 partitions (R-TXN-25)
+                Bad: Nobody has written to it for transaction.max.timeout.ms and five minutes more, so its coordinator does not know of it or cannot end it. Readers of committed data wait; find hanging transactions tells where it begins.
+        "#]],
+    );
+}
+
+#[test]
 fn a_producers_application_sees_what_becomes_of_its_transaction_r_txn_31() {
     let abandoned = ProducerEvent::Abandoned {
         client: name("checkout-api"),
@@ -129,14 +141,16 @@ fn what_an_administrator_asked_of_transactions_is_told_r_cli_20() {
         TransactionsTold::List(vec![listed("a", "Empty"), listed("b", "Ongoing")]),
         described("Ongoing", Some(12_000), vec![tp(0), tp(1)]),
         described("Empty", None, vec![]),
-        TransactionsTold::Producers { tp: tp(0), producers: vec![] },
+        TransactionsTold::Producers { tp: tp(0), broker: Some(BrokerId(2)), producers: vec![] },
         TransactionsTold::Producers {
             tp: tp(0),
+            broker: None,
             producers: vec![active(None, Some(Offset(7))), active(Some(5), None)],
         },
         TransactionsTold::Hanging(vec![]),
         TransactionsTold::Hanging(vec![hanging.clone()]),
         TransactionsTold::Aborted(hanging),
+        TransactionsTold::Terminated { id: id.clone(), producer, epoch },
     ];
     check(
         &told.map(|told| (0, Event::TransactionsTold { told })),
@@ -149,7 +163,7 @@ fn what_an_administrator_asked_of_transactions_is_told_r_cli_20() {
                 Info: Broker 2 coordinates it, as producer 1000 in epoch 3. Its last transaction began 12 s ago. It may take 1 min.
             00:00.000  billing-1: Empty (R-CLI-20)
                 Info: Broker 2 coordinates it, as producer 1000 in epoch 3. It has had no transaction. It may take 1 min.
-            00:00.000  orders-0: no producer with an id is known (R-CLI-20)
+            00:00.000  orders-0 on broker 2: no producer with an id is known (R-CLI-20)
                 Info
             00:00.000  orders-0: 2 producers, 1 transaction open (R-CLI-20)
                 Info: 1000 in epoch 3: sequence 4 5 s ago, transaction open from offset 7 on; 1000 in epoch 3: sequence 4 5 s ago, last marker in coordinator epoch 5.
@@ -159,6 +173,8 @@ fn what_an_administrator_asked_of_transactions_is_told_r_cli_20() {
                 Bad: No coordinator is going to end what is open there, and readers of committed data wait for it.
             00:00.000  orders-0: the transaction of producer 1000 from offset 7 on is aborted by hand (R-CLI-20, R-TXN-25)
                 Good: The marker is in this partition alone; readers of committed data no longer wait for it here.
+            00:00.000  billing-1: what was open is aborted by hand, and whoever used it is fenced (R-CLI-20, R-TXN-8)
+                Warn: An administrator asked for the producer's next epoch, as a new instance would: producer 1000 is in epoch 3.
         "#]],
     );
 }

@@ -164,3 +164,20 @@ fn an_application_reads_topics_and_writes_one() {
     assert_eq!(refused("\"begin\"", ""), "begin: only with transactional.id");
     assert!(refused("\"flush\"", "\"no.such\" = 1").contains("Unknown configuration"));
 }
+
+#[test]
+fn a_pace_of_transactions_goes_with_a_transactional_id() {
+    let producer = |more: &str| format!("[[producer]]\nname = \"p\"\ntopic = \"orders\"\n{more}\n");
+    check_added(
+        &producer("transaction = \"every 10 records\""),
+        "line 20, column 15: INVALID_CONFIG: Cannot have transactions without a transactional.id.",
+    );
+    check_added(
+        &producer("transaction = \"every 10 records\"\nconfig = { \"linger.ms\" = 0 }"),
+        "line 20, column 15: INVALID_CONFIG: Cannot have transactions without a transactional.id.",
+    );
+    let right =
+        producer("transaction = \"every 10 records\"\nconfig = { \"transactional.id\" = \"bank-1\" }");
+    let scenario = Scenario::parse(&format!("{RIGHT}{right}")).expect("it is right");
+    assert!(commands(&scenario).contains("transaction every 10 records"), "{}", commands(&scenario));
+}

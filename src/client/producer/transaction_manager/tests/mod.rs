@@ -215,6 +215,50 @@ fn close_aborts_what_nobody_ended_r_txn_30_r_prod_8() {
     assert!(rig.exited);
 }
 
+/// What is asked while a producer closes within so long, and when that is over.
+fn closed_within(rig: &mut Rig, timeout_ms: i64) -> i64 {
+    let since = rig.now;
+    rig.act(|producer, now, fx| producer.close_within(now, timeout_ms, fx));
+    while !rig.exited {
+        rig.run_for(1);
+    }
+    rig.now.ms_since(since)
+}
+
+#[test]
+fn close_in_time_aborts_if_the_coordinator_answers_in_time_r_txn_30_r_prod_8() {
+    for (version, abort) in [(2, "abort 1000/0"), (1, "abort 1000/0 v4")] {
+        let mut rig = Rig::in_transaction_at(version);
+        assert!(closed_within(&mut rig, 500) < 10);
+        rig.check_asked(&[abort]);
+    }
+}
+
+#[test]
+fn close_in_time_leaves_a_transaction_open_whose_coordinator_says_nothing_r_txn_30_r_prod_8() {
+    for version in [2, 1] {
+        let mut rig = Rig::in_transaction_at(version);
+        rig.says(ApiKey::EndTxn, Says::Silence);
+        assert_eq!(closed_within(&mut rig, 500), 500, "its coordinator will end it (R-TXN-26)");
+    }
+}
+
+#[test]
+fn close_in_no_time_asks_for_nothing_r_txn_30_r_prod_8() {
+    let mut rig = Rig::in_transaction();
+    assert_eq!(closed_within(&mut rig, 0), 0);
+    rig.check_asked(&[]);
+}
+
+#[test]
+fn a_commit_that_is_under_way_is_not_aborted_by_close_r_txn_30_r_prod_8() {
+    let mut rig = Rig::in_transaction();
+    rig.refuses(ApiKey::EndTxn, ErrorCode::ConcurrentTransactions);
+    rig.begin_call(Call::CommitTransaction);
+    assert!(closed_within(&mut rig, 500) < 200);
+    rig.check_asked(&["commit 1000/0"; 2]);
+}
+
 #[test]
 fn flush_returns_when_all_that_was_sent_has_its_outcome_r_prod_8() {
     let mut rig = Rig::with(&[("linger.ms", "60000")]);
