@@ -24,6 +24,7 @@ mod fetch_sessions;
 mod fetching;
 mod group_admin;
 mod groups;
+mod isolation;
 mod ledger;
 mod guarantees;
 mod lifecycle;
