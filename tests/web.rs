@@ -7,5 +7,7 @@ mod digest;
 mod page;
 #[path = "web/sandbox.rs"]
 mod sandbox;
+#[path = "web/time.rs"]
+mod time;
 
 wasm_bindgen_test::wasm_bindgen_test_configure!(run_in_browser);

@@ -8,6 +8,7 @@
 pub mod assign;
 pub mod engine;
 pub mod growth;
+pub mod history;
 pub mod speed;
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a person works with: scenario, commands, journal, session, narrator, ledger and pace.
+//! What a person works with: scenario, commands, journal, session, history, links, narrator, ledger and pace.
 //!
 //! **Invariant:** everything a person can do here is a command, and seed, scenario and commands are the whole run.
 
@@ -10,5 +10,7 @@ pub mod ledger;
 pub mod narrative;
 pub mod pace;
 pub mod journal;
+pub mod history;
+pub mod link;
 pub mod boot;
 pub mod session;

@@ -8,6 +8,7 @@
 mod tests;
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use super::boot::Boot;
 use super::command::{Clients, CommandError, Question, Written, is_question, parse, print};
@@ -53,13 +54,23 @@ pub enum Stop {
     OutOfEvents,
 }
 
+/// A moment of a run: how many events were done by then, and the time, which may be after the last of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    pub events: u64,
+    pub time: Time,
+}
+
+/// Copies share what does not change between them.
+#[derive(Clone)]
 pub struct Session {
-    text: String,
-    scenario: Scenario,
+    text: Rc<str>,
+    scenario: Rc<Scenario>,
     options: Options,
     world: World,
     clients: Clients,
     journal: Journal,
+    failures: Vec<(Entry, CommandFailure)>,
     narrator: Narrator,
     narrative: Narrative,
     ledger: Ledger,
@@ -69,7 +80,7 @@ pub struct Session {
     changed_at: Time,
     boot: Boot,
     /// When the scenario's own commands are due, the earliest first.
-    due: Vec<Time>,
+    due: Rc<[Time]>,
 }
 
 impl Session {
@@ -98,38 +109,43 @@ impl Session {
         let mut due: Vec<Time> = timed.iter().map(|(at, _)| *at).collect();
         due.sort();
         Ok(Session {
-            text: text.to_owned(),
-            scenario,
+            text: Rc::from(text),
+            scenario: Rc::new(scenario),
             options,
             world,
             clients,
             journal: Journal::default(),
+            failures: Vec::new(),
             narrator: Narrator::default(),
             narrative: Narrative::default(),
             ledger: Ledger::default(),
             heard: 0,
             rebalancing: BTreeSet::new(),
             changed_at: Time::ZERO,
-            due,
+            due: Rc::from(due),
             boot,
         })
     }
 
-    /// The same run again: opens the scenario and gives the journal's commands at their places.
-    ///
-    /// # Errors
-    ///
-    /// The first command that cannot be carried out, which is none if journal and scenario belong together.
-    pub fn replay(&self) -> Result<Session, CommandFailure> {
+    /// The same run again, from its start to the present.
+    pub fn replay(&self) -> Session {
         let mut session = Session::open(&self.text, self.options).expect("the text was opened before");
-        for entry in self.journal.entries() {
-            while session.events_done() < entry.events_done && session.step() {}
-            session.world.advance_to(entry.time);
-            session.command(&entry.text)?;
+        session.follow(self.journal.rewound());
+        session.go_to(self.position());
+        session
+    }
+
+    /// The commands that are to come are from now on those of this journal, which begins with what was done here.
+    pub fn follow(&mut self, journal: Journal) {
+        self.journal = journal.at(&self.journal);
+    }
+
+    /// Goes on to a position that lies ahead.
+    pub fn go_to(&mut self, position: Position) {
+        while self.events_done() < position.events && self.step() {}
+        if self.world.next_at().is_none_or(|next| next >= position.time) {
+            self.world.advance_to(position.time);
         }
-        while session.events_done() < self.events_done() && session.step() {}
-        session.world.advance_to(self.now());
-        Ok(session)
     }
 
     /// Reads a command and carries it out now.
@@ -140,13 +156,44 @@ impl Session {
     pub fn command(&mut self, text: &str) -> Result<(), CommandFailure> {
         let command = self.clients.complete(parse(text)?)?;
         self.world.check(&command)?;
-        let (time, events_done, text) = (self.now(), self.events_done(), print(&command));
+        let (place, text) = (self.world.place(), print(&command));
         self.world.apply(command.clone(), &text)?;
         self.clients.note(&command);
-        self.journal.push(Entry { time, events_done, text });
-        self.changed_at = time;
+        self.journal.push(Entry { place, text });
+        self.changed_at = self.now();
         self.listen(StopsAt::Nothing);
         Ok(())
+    }
+
+    /// Gives the journal's commands whose turn comes before the next event, at the latest at `time`.
+    fn repeat(&mut self, time: Time) {
+        while let Some(entry) = self.next_command(time).cloned() {
+            self.world.advance_to(entry.place.time);
+            self.journal.take();
+            self.changed_at = self.now();
+            let given = self.check(&entry.text).and_then(|command| {
+                self.world.give(command.clone(), &entry.text)?;
+                self.clients.note(&command);
+                Ok(())
+            });
+            if let Err(failure) = given {
+                self.failures.push((entry, failure));
+            }
+        }
+    }
+
+    fn next_command(&self, time: Time) -> Option<&Entry> {
+        let next = self.journal.next().filter(|entry| entry.place.time <= time)?;
+        self.world.next_key().is_none_or(|key| next.place <= key).then_some(next)
+    }
+
+    /// Commands of the journal that could not be carried out again, which are none if journal and scenario belong together.
+    pub fn failures(&self) -> &[(Entry, CommandFailure)] {
+        &self.failures
+    }
+
+    pub fn position(&self) -> Position {
+        Position { events: self.events_done(), time: self.now() }
     }
 
     /// Whether a command could be carried out now, with what it comes to.
@@ -190,8 +237,9 @@ impl Session {
         }
     }
 
-    /// Does one event; `false` when there is none left.
+    /// Does one event, of which a command is one; `false` when there is none left.
     pub fn step(&mut self) -> bool {
+        self.repeat(Time::MAX);
         let stepped = self.world.step().is_some();
         self.listen(StopsAt::Nothing);
         stepped
@@ -205,6 +253,7 @@ impl Session {
     /// Runs to a time, or to an event that ends a wait if that is wished ([`pace::ends_a_wait`]).
     pub fn run(&mut self, time: Time, max_events: u64, stops_at: StopsAt) -> Stop {
         for _ in 0..max_events {
+            self.repeat(time);
             if self.world.next_at().is_none_or(|at| at > time) {
                 if time > self.now() {
                     self.world.advance_to(time);

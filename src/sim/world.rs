@@ -175,7 +175,18 @@ impl World {
 
     /// When the next entry is due.
     pub fn next_at(&self) -> Option<Time> {
-        self.queue.keys().next().map(|key| key.time)
+        self.next_key().map(|key| key.time)
+    }
+
+    /// The next entry's place.
+    pub fn next_key(&self) -> Option<Key> {
+        self.queue.keys().next().copied()
+    }
+
+    /// The present's place in the order of entries: all that are done are before it, all others are not.
+    pub fn place(&self) -> Key {
+        let next = self.next_key().filter(|key| key.time == self.now);
+        next.unwrap_or(Key { time: self.now, sequence: self.next_sequence })
     }
 
     /// Moves the clock to a moment before which nothing is left to do.

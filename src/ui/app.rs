@@ -17,10 +17,12 @@ use super::keys::{self, Shortcut};
 use super::open::Open;
 use super::panel::Panel;
 use super::run::{DEFAULT_SCENARIO, Run};
+use super::share::{self, Share};
 use super::stage::Stage;
 use super::stage::flights::Painter;
 use super::store::{Store, use_slice, use_store};
 use super::theme;
+use super::timeline::Timeline;
 use super::widget::dialog::Dialog;
 use crate::view::announce::Announcer;
 
@@ -28,6 +30,10 @@ use crate::view::announce::Announcer;
 pub fn mount() {
     let run = Run::open("Default cluster", DEFAULT_SCENARIO).expect("the default scenario is right");
     let store = Store::new(run);
+    if let Some(link) = share::in_address() {
+        // What is wrong with it is said on the page, which shows the default cluster then.
+        store.open_address(&link);
+    }
     let document = web_sys::window().and_then(|window| window.document());
     let root = document.and_then(|document| document.get_element_by_id("app")).expect("the page has #app");
     root.set_text_content(None);
@@ -38,6 +44,7 @@ pub fn mount() {
 pub enum Asked {
     Nothing,
     Open,
+    Share,
     Help,
     Producer,
     Topic,
@@ -55,6 +62,7 @@ pub fn App(props: &AppProps) -> Html {
     let panel_open = use_state_eq(|| false);
     let command = use_node_ref();
     use_frames(props.store.clone());
+    use_address(props.store.clone());
     use_shortcuts(props.store.clone(), asked.setter(), panel_open.setter(), command.clone());
 
     let ask = {
@@ -78,16 +86,20 @@ pub fn App(props: &AppProps) -> Html {
     html! {
         <ContextProvider<Store> context={props.store.clone()}>
             <div class={classes!("page", panel_open.then_some("panel-open"))}>
-                <Header key="header" on_open={ask(Asked::Open)} on_help={ask(Asked::Help)} on_panel={on_panel.clone()}
+                <Header key="header" on_open={ask(Asked::Open)} on_share={ask(Asked::Share)} on_help={ask(Asked::Help)} on_panel={on_panel.clone()}
                     panel_open={*panel_open} />
                 <main key="main">
                     <Stage key="stage" on_add_producer={ask(Asked::Producer)} on_add_topic={ask(Asked::Topic)} />
                     <Panel key="panel" on_close={on_panel_close} />
                 </main>
+                <Timeline key="timeline" />
                 <CommandBar key="command" input={command} />
                 <LiveRegion key="live" />
                 <Dialog key="open" open={*asked == Asked::Open} title="Open a scenario" on_close={on_close.clone()}>
                     <Open on_done={on_close.clone()} />
+                </Dialog>
+                <Dialog key="share" open={*asked == Asked::Share} title="Share this moment" on_close={on_close.clone()}>
+                    <Share />
                 </Dialog>
                 <Dialog key="help" open={*asked == Asked::Help} title="Keys and marks" on_close={on_close.clone()}>
                     <Help />
@@ -126,6 +138,30 @@ fn use_frames(store: Store) {
     });
 }
 
+/// Opens the link when somebody puts another one into the address of the open page.
+#[hook]
+fn use_address(store: Store) {
+    use_effect_with(store, |store| {
+        let store = store.clone();
+        let listener = Closure::<dyn Fn()>::new(move || {
+            if let Some(link) = share::in_address() {
+                store.open_address(&link);
+            }
+        });
+        let window = web_sys::window();
+        if let Some(window) = &window {
+            // Fails only for a listener that is no function.
+            let _ = window.add_event_listener_with_callback("hashchange", listener.as_ref().unchecked_ref());
+        }
+        move || {
+            if let Some(window) = &window {
+                let _ = window
+                    .remove_event_listener_with_callback("hashchange", listener.as_ref().unchecked_ref());
+            }
+        }
+    });
+}
+
 #[hook]
 fn use_shortcuts(
     store: Store,
@@ -141,6 +177,9 @@ fn use_shortcuts(
             match shortcut {
                 Shortcut::PlayOrPause => store.play_or_pause(),
                 Shortcut::Step => store.step(),
+                Shortcut::StepBack => store.step_back(),
+                Shortcut::MarkBefore => store.go_to_mark(false, None),
+                Shortcut::MarkAfter => store.go_to_mark(true, None),
                 Shortcut::NextChange => store.run_to_next_change(),
                 Shortcut::Theme => theme::toggle(),
                 Shortcut::Measure => store.measure(),

@@ -12,6 +12,7 @@ use crate::lab::pace::{self, Step};
 #[derive(PartialEq, Properties)]
 pub struct HeaderProps {
     pub on_open: Callback<()>,
+    pub on_share: Callback<()>,
     pub on_help: Callback<()>,
     pub on_panel: Callback<()>,
     pub panel_open: bool,
@@ -37,6 +38,9 @@ pub fn Header(props: &HeaderProps) -> Html {
                 <button type="button" onclick={props.on_open.reform(|_| ())}>
                     <Glyph icon={Icon::Open} />{ "Open" }
                 </button>
+                <button type="button" onclick={props.on_share.reform(|_| ())}>
+                    <Glyph icon={Icon::Share} />{ "Share" }
+                </button>
                 <IconButton icon={Icon::Theme} name="Dark or light (t)" onclick={on_theme} />
                 <IconButton icon={Icon::Help} name="Keys and help (?)" onclick={props.on_help.clone()} />
                 <IconButton icon={Icon::Panel} class="panel-button" name="Events and details"
@@ -54,10 +58,12 @@ fn Transport() -> Html {
     let (icon, name) =
         if transport.playing { (Icon::Pause, "Pause (space)") } else { (Icon::Play, "Play (space)") };
     let on_play = use_callback(store.clone(), |(), store| store.play_or_pause());
+    let on_back = use_callback(store.clone(), |(), store| store.step_back());
     let on_step = use_callback(store.clone(), |(), store| store.step());
     let on_next = use_callback(store.clone(), |(), store| store.run_to_next_change());
     html! {
         <div class="transport" role="group" aria-label="Time">
+            <IconButton key="back" icon={Icon::StepBack} name="Step one event back (,)" onclick={on_back} />
             <IconButton key="play" class="primary" {icon} {name} onclick={on_play} />
             <IconButton key="step" icon={Icon::Step} name="Step one event (.)" onclick={on_step} />
             <IconButton key="next" icon={Icon::NextChange} name="Run to the next change (n)" onclick={on_next} />

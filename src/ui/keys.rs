@@ -9,6 +9,9 @@ use web_sys::{Element, KeyboardEvent};
 pub enum Shortcut {
     PlayOrPause,
     Step,
+    StepBack,
+    MarkBefore,
+    MarkAfter,
     NextChange,
     CommandField,
     Help,
@@ -18,9 +21,11 @@ pub enum Shortcut {
 }
 
 /// What the help dialog lists.
-pub const LIST: [(&str, &str); 10] = [
+pub const LIST: [(&str, &str); 12] = [
     ("Space", "play or pause"),
     (".", "step one event"),
+    (",", "step one event back"),
+    ("[ and ]", "go to the mark before or after this moment"),
     ("n", "run to the next change"),
     ("Ctrl or Cmd + K", "go to the command field"),
     ("t", "dark or light"),
@@ -51,6 +56,9 @@ pub fn shortcut(event: &KeyboardEvent) -> Option<Shortcut> {
         " " if inside("button, summary, a, [role=button]") => None,
         " " => Some(Shortcut::PlayOrPause),
         "." => Some(Shortcut::Step),
+        "," => Some(Shortcut::StepBack),
+        "[" => Some(Shortcut::MarkBefore),
+        "]" => Some(Shortcut::MarkAfter),
         "n" => Some(Shortcut::NextChange),
         "t" => Some(Shortcut::Theme),
         "B" => Some(Shortcut::Measure),

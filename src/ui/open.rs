@@ -1,4 +1,4 @@
-//! Opening a scenario file, from the disk or from the clipboard.
+//! Opening a scenario file, a saved run or a link, from the disk or from the clipboard.
 
 use std::rc::Rc;
 
@@ -7,6 +7,7 @@ use web_sys::{File, HtmlInputElement, HtmlTextAreaElement};
 use yew::platform::spawn_local;
 use yew::prelude::*;
 
+use super::share::ROUTE;
 use super::store::use_store;
 
 #[derive(PartialEq, Properties)]
@@ -50,16 +51,23 @@ pub fn Open(props: &OpenProps) -> Html {
             (name.clone(), text.clone(), refusal.setter(), props.on_done.clone());
         Callback::from(move |event: SubmitEvent| {
             event.prevent_default();
-            match store.open(&name, &text) {
+            // A saved run is a link's text; everything else is a scenario.
+            let opened = match text.trim().split_once(ROUTE) {
+                Some((_, link)) if !text.trim().contains('\n') => {
+                    store.open_link(link).map_err(|error| error.to_string())
+                }
+                _ => store.open(&name, &text).map_err(|error| error.to_string()),
+            };
+            match opened {
                 Ok(()) => on_done.emit(()),
-                Err(error) => refusal.set(Some(error.to_string())),
+                Err(error) => refusal.set(Some(error)),
             }
         })
     };
     html! {
         <form class="open-form" {onsubmit}>
-            <p key="intro">{ "A scenario is a TOML file: seed, network, brokers, topics, clients and timed commands." }</p>
-            <label key="file">{ "File" }<input type="file" accept=".toml,text/plain" onchange={on_file} /></label>
+            <p key="intro">{ "A scenario is a TOML file: seed, network, brokers, topics, clients and timed commands. A saved run or a link opens here too." }</p>
+            <label key="file">{ "File" }<input type="file" accept=".toml,.glassbroker,text/plain" onchange={on_file} /></label>
             <label key="text">{ "or its text" }
                 <textarea rows="14" spellcheck="false" value={(*text).clone()} {oninput}/>
             </label>

@@ -1,4 +1,4 @@
-//! The run that the page drives: a session and how fast it goes.
+//! The run that the page drives: a history, where it stands, and how fast it goes.
 //!
 //! **Invariant:** a frame does at most a few milliseconds of work; what does not fit is done in the next one.
 
@@ -7,6 +7,9 @@ use std::rc::Rc;
 use crate::kafka::event::Event;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
+use crate::lab::history::{BranchId, History, MarkKind};
+use crate::lab::link::replay::{OpenError, Progress, Replay};
+use crate::lab::link::{self, Link};
 use crate::lab::pace::{self, FLIGHTS_UP_TO, Pace, Step, StopsAt};
 use crate::lab::scenario::ScenarioError;
 use crate::lab::session::{CommandFailure, Options, Session, Stop};
@@ -31,6 +34,8 @@ enum Mode {
     Playing,
     /// Runs unseen up to the moment at which the scenario opens.
     Opening,
+    /// Lives a linked run again, unseen, up to the moment that is linked to.
+    Replaying,
     /// Runs until the narrative has another sentence, at the latest until `deadline`.
     ToNextChange {
         deadline: Time,
@@ -51,9 +56,17 @@ pub struct Transport {
 
 pub struct Run {
     pub name: Rc<str>,
-    pub session: Session,
+    history: History,
     pace: Pace,
     mode: Mode,
+    /// Where the reader wants to be, who may move faster than a frame can follow.
+    wanted: Option<Time>,
+    /// What is left of a linked run.
+    replay: Option<Replay>,
+    /// That it went otherwise here.
+    parted: Option<String>,
+    /// The run is not where it was at the last look: nothing of the picture before may be kept.
+    jumped: bool,
     reason: &'static str,
     /// Events of the trace that were looked through for refusals.
     heard: u64,
@@ -65,15 +78,62 @@ impl Run {
     /// # Errors
     /// What is wrong in the text, with its place.
     pub fn open(name: &str, text: &str) -> Result<Run, ScenarioError> {
-        let session = Session::open(text, Options::default())?;
+        let history = History::open(text, Options::default())?;
         Ok(Run {
             name: Rc::from(name),
-            session,
+            history,
             pace: Pace::default(),
             mode: Mode::Opening,
+            wanted: None,
+            replay: None,
+            parted: None,
+            jumped: false,
             reason: "opening",
             heard: 0,
         })
+    }
+
+    /// Opens a link; the run comes to the moment that is linked to in the frames that follow.
+    ///
+    /// # Errors
+    /// Why this version cannot open it.
+    pub fn open_link(text: &str) -> Result<Run, OpenError> {
+        let link = link::text::decode(text)?;
+        let (history, replay) = Replay::open(&link)?;
+        Ok(Run {
+            name: Rc::from(link.name),
+            history,
+            pace: Pace::default(),
+            mode: Mode::Replaying,
+            wanted: None,
+            replay: Some(replay),
+            parted: None,
+            jumped: false,
+            reason: "living the linked run again",
+            heard: 0,
+        })
+    }
+
+    /// A link that leads to the present.
+    pub fn link(&self) -> Link {
+        Link::to(&self.name, &self.history)
+    }
+
+    pub fn session(&self) -> &Session {
+        self.history.present()
+    }
+
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Whether the run stands elsewhere than where it went on from the last look.
+    pub fn take_jump(&mut self) -> bool {
+        let jumped = std::mem::take(&mut self.jumped);
+        if jumped {
+            self.heard = self.session().world().trace().len_ever();
+        }
+        jumped
     }
 
     pub fn transport(&self) -> Transport {
@@ -82,7 +142,7 @@ impl Run {
             automatic: self.pace.mode == pace::Mode::Automatic,
             speed: self.pace.speed(),
             reason: self.reason,
-            clock: Rc::from(self.session.now().to_string()),
+            clock: Rc::from(self.session().now().to_string()),
         }
     }
 
@@ -93,26 +153,78 @@ impl Run {
 
     pub fn play_or_pause(&mut self) {
         self.mode = match self.mode {
-            Mode::Paused if self.session.now() < self.session.scenario().start => Mode::Opening,
+            Mode::Paused if self.replay.is_some() => Mode::Replaying,
+            Mode::Paused if self.session().now() < self.session().scenario().start => Mode::Opening,
             Mode::Paused => Mode::Playing,
-            Mode::Opening | Mode::Playing | Mode::ToNextChange { .. } => Mode::Paused,
+            Mode::Replaying | Mode::Opening | Mode::Playing | Mode::ToNextChange { .. } => Mode::Paused,
         };
         self.reason = match self.mode {
             Mode::Paused => "paused",
             Mode::Opening => "opening",
+            Mode::Replaying => "living the linked run again",
             Mode::Playing | Mode::ToNextChange { .. } => "playing",
         };
     }
 
     /// Takes one event from the queue.
     pub fn step(&mut self) {
+        self.stand_still();
+        self.arrive();
+        self.history.step();
+    }
+
+    /// Takes the last event back.
+    pub fn step_back(&mut self) {
+        self.stand_still();
+        self.arrive();
+        self.jumped |= self.history.step_back();
+    }
+
+    /// Goes to a moment of what was already run, with the next frame.
+    pub fn seek(&mut self, time: Time) {
+        self.stand_still();
+        self.wanted = Some(time);
+    }
+
+    /// Goes to the nearest mark before or after the present, of a kind if one is given; `false` if there is none.
+    pub fn go_to_mark(&mut self, after: bool, kind: Option<MarkKind>) -> bool {
+        self.stand_still();
+        self.arrive();
+        let found = self.history.go_to_mark(after, |of| kind.is_none_or(|kind| kind == of));
+        self.jumped |= found;
+        found
+    }
+
+    /// Goes over to another branch.
+    pub fn switch(&mut self, branch: BranchId) {
+        self.stand_still();
+        self.wanted = None;
+        self.history.switch(branch);
+        self.jumped = true;
+    }
+
+    pub fn rename(&mut self, branch: BranchId, name: &str) {
+        self.history.rename(branch, name);
+    }
+
+    /// What a person does ends the replay of a link: the rest of its commands is the future of this run.
+    fn stand_still(&mut self) {
+        self.replay = None;
         self.mode = Mode::Paused;
         self.reason = "paused";
-        self.session.step();
+    }
+
+    fn arrive(&mut self) -> bool {
+        let Some(time) = self.wanted.take() else { return false };
+        self.history.seek(time);
+        self.jumped = true;
+        true
     }
 
     pub fn run_to_next_change(&mut self) {
-        let deadline = self.session.now().plus_ms(LONGEST_SEARCH_MS);
+        self.stand_still();
+        self.arrive();
+        let deadline = self.session().now().plus_ms(LONGEST_SEARCH_MS);
         self.mode = Mode::ToNextChange { deadline };
     }
 
@@ -126,12 +238,16 @@ impl Run {
     /// # Errors
     /// Why it was not carried out, in one sentence.
     pub fn command(&mut self, text: &str) -> Result<(), String> {
-        self.session.command(text).map_err(|failure| sentence(&failure))
+        if self.replay.is_some() {
+            self.stand_still();
+        }
+        self.arrive();
+        self.history.command(text).map_err(|failure| sentence(&failure))
     }
 
     /// A command that Kafka has refused since the last look, and why.
     pub fn take_refusal(&mut self) -> Option<(String, String)> {
-        let trace = self.session.world().trace();
+        let trace = self.history.present().world().trace();
         let new = trace.since(self.heard);
         self.heard = trace.len_ever();
         let mut refusals = new.filter_map(|entry| match &entry.event {
@@ -145,14 +261,18 @@ impl Run {
 
     /// The commands so far, one a line.
     pub fn journal(&self) -> String {
-        let lines =
-            self.session.journal().entries().iter().map(|entry| format!("{}  {}", entry.time, entry.text));
+        let lines = self
+            .session()
+            .journal()
+            .entries()
+            .iter()
+            .map(|entry| format!("{}  {}", entry.place.time, entry.text));
         lines.collect::<Vec<_>>().join("\n")
     }
 
     /// Runs a copy of the scenario from its start for a good second of the reader's time, and says how far it came.
     pub fn measure(&self, clock: &dyn Fn() -> f64) -> String {
-        let Ok(mut copy) = Session::open(self.session.text(), Options::default()) else {
+        let Ok(mut copy) = Session::open(self.session().text(), Options::default()) else {
             return String::new();
         };
         let started_ms = clock();
@@ -169,10 +289,11 @@ impl Run {
 
     /// Goes on for a frame of `elapsed_ms`; whether there is anything new.
     pub fn go_on(&mut self, elapsed_ms: f64, clock: &dyn Fn() -> f64) -> bool {
+        let arrived = self.arrive();
         match self.mode {
             Mode::Paused => {
-                self.pace.frame(0.0, &self.session.situation());
-                false
+                self.pace.frame(0.0, &self.history.present().situation());
+                arrived
             }
             Mode::Playing => {
                 self.play(elapsed_ms, clock);
@@ -180,6 +301,10 @@ impl Run {
             }
             Mode::Opening => {
                 self.come_up(clock);
+                true
+            }
+            Mode::Replaying => {
+                self.live_again(clock);
                 true
             }
             Mode::ToNextChange { deadline } => {
@@ -190,9 +315,9 @@ impl Run {
     }
 
     fn play(&mut self, elapsed_ms: f64, clock: &dyn Fn() -> f64) {
-        let frame = self.pace.frame(elapsed_ms, &self.session.situation());
+        let frame = self.pace.frame(elapsed_ms, &self.history.present().situation());
         self.reason = frame.reason.text();
-        let target = self.session.now().plus_us(frame.virtual_us);
+        let target = self.session().now().plus_us(frame.virtual_us);
         // A frame that comes upon something worth seeing ends there, and the next one is slow.
         if self.run_to(target, frame.stops_at(), BUDGET_MS, clock) == Stop::OutOfEvents {
             self.reason = "as fast as this machine can";
@@ -200,20 +325,45 @@ impl Run {
     }
 
     fn come_up(&mut self, clock: &dyn Fn() -> f64) {
-        if self.run_to(self.session.scenario().start, StopsAt::Nothing, UNSEEN_BUDGET_MS, clock)
+        if self.run_to(self.session().scenario().start, StopsAt::Nothing, UNSEEN_BUDGET_MS, clock)
             == Stop::Reached
         {
-            self.session.look_anew();
+            self.history.look_anew();
             self.mode = Mode::Playing;
         }
+    }
+
+    fn live_again(&mut self, clock: &dyn Fn() -> f64) {
+        let until_ms = clock() + UNSEEN_BUDGET_MS;
+        while let Some(replay) = &mut self.replay {
+            let progress = replay.go_on(&mut self.history, EVENTS_AT_ONCE);
+            if progress != Progress::UnderWay {
+                self.replay = None;
+                self.history.look_anew();
+                self.stand_still();
+                self.parted = match progress {
+                    Progress::Parted { same_until, before, refused } => {
+                        Some(parting(same_until, before, refused))
+                    }
+                    Progress::UnderWay | Progress::Arrived => None,
+                };
+            } else if clock() >= until_ms {
+                return;
+            }
+        }
+    }
+
+    /// That a linked run went otherwise here, in words.
+    pub fn take_parting(&mut self) -> Option<String> {
+        self.parted.take()
     }
 
     fn search(&mut self, deadline: Time, clock: &dyn Fn() -> f64) {
         self.reason = "running to the next change";
         let until_ms = clock() + UNSEEN_BUDGET_MS;
         while clock() < until_ms {
-            let found = self.session.run_to_next_change(EVENTS_AT_ONCE);
-            if found || self.session.now() >= deadline {
+            let found = self.history.run_to_next_change(EVENTS_AT_ONCE);
+            if found || self.session().now() >= deadline {
                 self.mode = Mode::Paused;
                 self.reason = if found { "at the next change" } else { "nothing new in two minutes" };
                 return;
@@ -224,12 +374,23 @@ impl Run {
     fn run_to(&mut self, target: Time, stops_at: StopsAt, budget_ms: f64, clock: &dyn Fn() -> f64) -> Stop {
         let until_ms = clock() + budget_ms;
         loop {
-            let stop = self.session.run(target, EVENTS_AT_ONCE, stops_at);
+            let stop = self.history.run(target, EVENTS_AT_ONCE, stops_at);
             if stop != Stop::OutOfEvents || clock() >= until_ms {
                 return stop;
             }
         }
     }
+}
+
+fn parting(same_until: Time, before: Time, refused: Option<(String, String)>) -> String {
+    let here = match refused {
+        Some((text, reason)) => format!("{text}: {reason}"),
+        None => "it stands where it went otherwise".to_owned(),
+    };
+    format!(
+        "This version parts from the one that made the link between {same_until} and {before}; up to \
+         {same_until} the two are the same. {here}."
+    )
 }
 
 /// Kafka's name of the error, if it has one, and the reason.

@@ -13,11 +13,15 @@ use yew::prelude::*;
 use super::crash;
 use super::run::{Run, Transport};
 use crate::kafka::time::Time;
+use crate::lab::history::{BranchId, MarkKind};
+use crate::lab::link::Link;
+use crate::lab::link::replay::OpenError;
 use crate::lab::pace::Step;
 use crate::lab::scenario::ScenarioError;
 use crate::view::build;
 use crate::view::ledger::{LedgerView, ledger_view};
 use crate::view::model::{Focus, Model};
+use crate::view::timeline::Timeline;
 
 /// A number that ticks is published this often, in milliseconds.
 const TICK_MS: f64 = 100.0;
@@ -33,6 +37,12 @@ pub enum Answer {
     Told { question: Rc<str>, lines: Rc<[Rc<str>]> },
     /// How quick this browser is, as a sentence.
     Measured(Rc<str>),
+    /// A link cannot be opened, and why.
+    BadLink(Rc<str>),
+    /// A linked run goes otherwise here.
+    Parted(Rc<str>),
+    /// There is no mark to go to.
+    NoMark { after: bool },
 }
 
 impl Answer {
@@ -48,14 +58,14 @@ impl Answer {
     pub fn command(&self) -> Option<&str> {
         match self {
             Answer::Given(text) | Answer::Refused { text, .. } => Some(text),
-            Answer::Told { .. } | Answer::Measured(_) => None,
+            _ => None,
         }
     }
 
     pub fn refusal(&self) -> Option<&Rc<str>> {
         match self {
             Answer::Refused { reason, .. } => Some(reason),
-            Answer::Given(_) | Answer::Told { .. } | Answer::Measured(_) => None,
+            _ => None,
         }
     }
 }
@@ -67,6 +77,7 @@ pub struct Shown {
     pub name: Rc<str>,
     pub model: Rc<Model>,
     pub transport: Rc<Transport>,
+    pub timeline: Rc<Timeline>,
     /// Whether flights can be followed with the eye at the present speed.
     pub shows_flights: bool,
     pub focus: Option<Focus>,
@@ -106,11 +117,12 @@ impl PartialEq for Store {
 
 impl Store {
     pub fn new(run: Run) -> Store {
-        crash::note(run.session.seed(), &run.journal());
+        crash::note(run.session().seed(), &run.journal());
         let shown = Shown {
             name: run.name.clone(),
-            model: Rc::new(build::model(&run.session, None, None)),
+            model: Rc::new(build::model(run.session(), None, None)),
             transport: Rc::new(run.transport()),
+            timeline: Rc::new(Timeline::of(run.history(), None)),
             shows_flights: run.shows_flights(),
             focus: None,
             answer: None,
@@ -138,16 +150,43 @@ impl Store {
 
     /// The virtual time up to which the run has come, which the publication may not have shown yet.
     pub fn now(&self) -> Time {
-        self.0.state.borrow().run.session.now()
+        self.0.state.borrow().run.session().now()
     }
 
     /// What became of all records up to now.
     pub fn ledger(&self, before: Option<&Rc<LedgerView>>) -> Rc<LedgerView> {
-        ledger_view(self.0.state.borrow().run.session.ledger(), before)
+        ledger_view(self.0.state.borrow().run.session().ledger(), before)
     }
 
     pub fn play_or_pause(&self) {
         self.change(|state| state.run.play_or_pause());
+    }
+
+    /// Takes the last event back.
+    pub fn step_back(&self) {
+        self.change(|state| state.run.step_back());
+    }
+
+    /// Goes to a moment of what was already run.
+    pub fn seek(&self, time: Time) {
+        self.change(|state| state.run.seek(time));
+    }
+
+    /// Goes to the nearest mark before or after the present, of a kind if one is given.
+    pub fn go_to_mark(&self, after: bool, kind: Option<MarkKind>) {
+        self.change(|state| {
+            if !state.run.go_to_mark(after, kind) {
+                state.answer = Some(Rc::new(Answer::NoMark { after }));
+            }
+        });
+    }
+
+    pub fn switch(&self, branch: BranchId) {
+        self.change(|state| state.run.switch(branch));
+    }
+
+    pub fn rename(&self, branch: BranchId, name: &str) {
+        self.change(|state| state.run.rename(branch, name));
     }
 
     /// Measures how many events a second this browser carries out; the page stands still meanwhile.
@@ -178,7 +217,7 @@ impl Store {
     /// Gives a command or asks a question; what came of it is published as the answer.
     pub fn command(&self, text: &str) {
         self.change(|state| {
-            if let Some(told) = state.run.session.ask(text) {
+            if let Some(told) = state.run.session().ask(text) {
                 state.answer = Some(Rc::new(match told {
                     Ok(lines) => {
                         let lines = lines.into_iter().map(Rc::from).collect();
@@ -192,7 +231,7 @@ impl Store {
             }
             let refusal = state.run.command(text).err().map(Rc::from);
             state.answer = Some(Answer::of_command(text, refusal));
-            crash::note(state.run.session.seed(), &state.run.journal());
+            crash::note(state.run.session().seed(), &state.run.journal());
         });
     }
 
@@ -201,17 +240,41 @@ impl Store {
     /// # Errors
     /// The place and the reason.
     pub fn open(&self, name: &str, text: &str) -> Result<(), ScenarioError> {
-        let run = Run::open(name, text)?;
+        self.begin(Run::open(name, text)?);
+        Ok(())
+    }
+
+    /// Starts the run that a link leads to; a wrong one changes nothing.
+    ///
+    /// # Errors
+    /// Why this version cannot open it.
+    pub fn open_link(&self, text: &str) -> Result<(), OpenError> {
+        self.begin(Run::open_link(text)?);
+        Ok(())
+    }
+
+    /// As [`Self::open_link`]; why it cannot be opened is published as the answer.
+    pub fn open_address(&self, text: &str) {
+        if let Err(error) = self.open_link(text) {
+            self.change(|state| state.answer = Some(Rc::new(Answer::BadLink(Rc::from(error.to_string())))));
+        }
+    }
+
+    /// A link that leads to the present moment.
+    pub fn link(&self) -> Link {
+        self.0.state.borrow().run.link()
+    }
+
+    fn begin(&self, run: Run) {
         self.change(|state| {
-            crash::note(run.session.seed(), &run.journal());
+            crash::note(run.session().seed(), &run.journal());
             state.run = run;
             state.focus = None;
             state.answer = None;
         });
         // Nothing of the run before is kept.
         self.0.shown.borrow_mut().model =
-            Rc::new(build::model(&self.0.state.borrow().run.session, None, None));
-        Ok(())
+            Rc::new(build::model(self.0.state.borrow().run.session(), None, None));
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
@@ -248,6 +311,10 @@ impl State {
     fn go_on(&mut self, real_ms: f64) {
         let elapsed_ms = real_ms - self.last_frame_ms.replace(real_ms).unwrap_or(real_ms);
         self.dirty |= self.run.go_on(elapsed_ms, &now_ms);
+        if let Some(parting) = self.run.take_parting() {
+            self.answer = Some(Rc::new(Answer::Parted(Rc::from(parting))));
+            self.urgent = true;
+        }
         // What the cluster itself has to decide is refused later than the command was given.
         if let Some((text, refusal)) = self.run.take_refusal() {
             self.answer = Some(Answer::of_command(&text, Some(Rc::from(refusal))));
@@ -274,10 +341,18 @@ impl State {
         }
         self.dirty = false;
         self.urgent = false;
+        let model = (!self.run.take_jump()).then_some(&before.model);
+        let timeline = Timeline::of(self.run.history(), Some(&before.timeline));
+        let timeline = if timeline == *before.timeline { before.timeline.clone() } else { Rc::new(timeline) };
         Some(Shown {
             name: self.run.name.clone(),
-            model: Rc::new(build::model(&self.run.session, self.focus.as_ref(), Some(&before.model))),
+            model: Rc::new(build::model(
+                self.run.session(),
+                self.focus.as_ref(),
+                model.map(|model| &**model),
+            )),
             transport,
+            timeline,
             shows_flights,
             focus: self.focus.clone(),
             answer: self.answer.clone(),

@@ -12,3 +12,4 @@ pub mod row;
 pub mod rules;
 pub mod sentences;
 pub mod suggestions;
+pub mod timeline;

@@ -5,7 +5,9 @@ use wasm_bindgen::JsCast;
 use wasm_bindgen_test::wasm_bindgen_test;
 use web_sys::{Document, Element, HtmlElement, HtmlInputElement};
 
-fn document() -> Document {
+use super::time;
+
+pub(super) fn document() -> Document {
     web_sys::window().and_then(|window| window.document()).expect("a browser")
 }
 
@@ -16,7 +18,7 @@ fn names() -> Vec<(String, Element)> {
     elements.filter_map(|element| Some((element.get_attribute("aria-label")?, element))).collect()
 }
 
-fn named(name: &str) -> HtmlElement {
+pub(super) fn named(name: &str) -> HtmlElement {
     let found = names().into_iter().find(|(label, _)| label == name);
     let element = found.unwrap_or_else(|| panic!("nothing is named {name:?} among {:?}", all_names())).1;
     element.dyn_into().expect("an HTML element")
@@ -26,12 +28,12 @@ fn all_names() -> Vec<String> {
     names().into_iter().map(|(name, _)| name).collect()
 }
 
-fn find(fits: impl Fn(&str) -> bool) -> Option<String> {
+pub(super) fn find(fits: impl Fn(&str) -> bool) -> Option<String> {
     all_names().into_iter().find(|name| fits(name))
 }
 
 /// Waits for a sentence on the page, at most a minute of the reader's time.
-async fn until(what: &str, fits: impl Fn(&str) -> bool) -> String {
+pub(super) async fn until(what: &str, fits: impl Fn(&str) -> bool) -> String {
     for _ in 0..1200 {
         if let Some(name) = find(&fits) {
             return name;
@@ -118,6 +120,8 @@ async fn the_page_runs_loses_a_leader_and_takes_another_consumer() {
     named("Pause (space)").click();
     faults_are_told_on_the_cards().await;
     a_server_is_inspected_and_stopped(new).await;
+    time::goes_back_and_begins_a_branch().await;
+    time::a_link_leads_back().await;
     root.remove();
 }
 
@@ -144,7 +148,7 @@ async fn a_rule_opens_and_closes() {
     assert!(document().get_element_by_id(&place).is_none());
 }
 
-fn command(text: &str) {
+pub(super) fn command(text: &str) {
     let field = document().get_element_by_id("command").expect("the field");
     let field: HtmlInputElement = field.dyn_into().expect("an input");
     field.set_value(text);
@@ -183,7 +187,7 @@ async fn a_transaction_is_shown_on_its_three_sides() {
     }
 }
 
-fn is_drawn(selector: &str) -> bool {
+pub(super) fn is_drawn(selector: &str) -> bool {
     document().query_selector(selector).expect("a selector").is_some()
 }
 

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use glassbroker::bench::{assign, engine, growth, speed};
+use glassbroker::bench::{assign, engine, growth, history, speed};
 use glassbroker::conformance::ConformanceError;
 use glassbroker::kafka::time::{Time, parse_us};
 use glassbroker::lab::command::CommandError;
@@ -26,7 +26,7 @@ use lexopt::ValueExt;
 const USAGE: &str = "\
 usage: glassbroker run FILE [--for 60s] [--seed N] [--strict] [--explain] [--ledger] [--story \"orders-0 17\"] [--ask TEXT]
        glassbroker check FILE
-       glassbroker bench [assign | hour | FILE] [--for 60s]
+       glassbroker bench [assign | history | hour | FILE] [--for 60s]
        glassbroker conformance [--vectors DIR]
        glassbroker rules [ID]
        glassbroker swarm --seeds N --virtual-minutes M [--from S] [--threads T] [--plant NAME]
@@ -35,7 +35,8 @@ run     prints the narrative of a scenario and, last, the digest of the run; fai
 check   says whether a scenario file is right, and where it departs from Kafka's defaults
 bench   measures the engine: appends, replication, events at 12, 120 and 1,200 partitions, checkpoints, and the
         page's own cluster at 100 and 10,000 records a second, with its memory; with FILE, events a second on that
-        scenario; with assign, what each assignor takes beside Kafka's own; with hour, what an hour keeps in memory
+        scenario; with assign, what each assignor takes beside Kafka's own; with hour, what an hour keeps in memory;
+        with history, how long it takes to go back in time
 conformance  lives what Apache Kafka recorded again and says which cases come out as Kafka's
 swarm   breaks clusters that are drawn from seeds and holds them to the rules (swarm --help says more)
 rules   counts the rules of Kafka that hold here; with an id such as R-REPL-30, or R-REPL, tells them in full
@@ -197,6 +198,7 @@ fn work(arguments: &Arguments) -> Result<(), Failure> {
         Task::Check => run::check(arguments, &mut out)?,
         Task::Bench if arguments.file.as_deref() == Some("assign") => assign::run(clock, &mut out)?,
         Task::Bench if arguments.file.as_deref() == Some("hour") => growth::an_hour(memory, &mut out)?,
+        Task::Bench if arguments.file.as_deref() == Some("history") => history::history(clock, &mut out)?,
         Task::Bench if arguments.file.is_some() => {
             open(arguments)?;
             let open = || open(arguments).expect("it was opened before");

@@ -5,6 +5,7 @@
 //! records and counts of the older ones what they had come to; a replay with a greater limit brings those back.
 //!
 //! - [`record`]: what is kept of a record and of the batch it travels in
+//! - [`pages`]: a map whose copies share what did not change
 //! - [`partition`]: who leads, which log has what
 //! - [`markers`]: the ends of transactions in it
 //! - [`group`]: what groups have read, finished and committed
@@ -22,6 +23,7 @@ mod group;
 mod hear;
 mod judge;
 mod markers;
+mod pages;
 mod partition;
 mod record;
 mod story;
@@ -59,7 +61,7 @@ pub struct Ledger {
     missed: u64,
     limit: i64,
     /// The batches that are kept, the oldest first.
-    batches: VecDeque<Batch>,
+    batches: VecDeque<Rc<Batch>>,
     /// The number of the first of them.
     first: u64,
     records: i64,
@@ -158,8 +160,8 @@ impl Ledger {
     }
 
     /// The batches that are kept, the oldest first; those that were split are empty.
-    pub fn batches(&self) -> impl Iterator<Item = &Batch> {
-        self.batches.iter()
+    pub fn batches(&self) -> impl DoubleEndedIterator<Item = &Batch> {
+        self.batches.iter().map(|batch| &**batch)
     }
 
     /// The record of which a copy is, or was, at this offset, with its batch: the one in place, else the newest that was
@@ -168,7 +170,7 @@ impl Ledger {
         let partition = self.partitions.get(tp)?;
         let in_place = partition.entries(offset, offset + 1, None).next();
         let ever = || {
-            let batches = self.batches.iter().rev().filter(|batch| batch.tp == *tp);
+            let batches = self.batches().rev().filter(|batch| batch.tp == *tp);
             let reaches = |copy: &&Copy, batch: &Batch| {
                 copy.base <= offset && offset < copy.base + batch.records.len() as i64
             };
@@ -198,22 +200,22 @@ impl Ledger {
     /// A producer's record by its number, of the newest process of this name.
     pub fn record_of(&self, client: &ClientName, number: i64) -> Option<(&Batch, &Record)> {
         let node = self.nodes.get(client)?;
-        let batches = self.batches.iter().filter(|batch| batch.node == *node);
+        let batches = self.batches().filter(|batch| batch.node == *node);
         batches
             .flat_map(|batch| batch.records.iter().map(move |record| (batch, record)))
             .find(|(_, record)| record.number == number)
     }
 
     fn batch(&self, number: u64) -> Option<&Batch> {
-        self.batches.get(number.checked_sub(self.first)? as usize)
+        self.batches.get(number.checked_sub(self.first)? as usize).map(|batch| &**batch)
     }
 
     fn batch_mut(&mut self, number: u64) -> Option<&mut Batch> {
-        self.batches.get_mut(number.checked_sub(self.first)? as usize)
+        self.batches.get_mut(number.checked_sub(self.first)? as usize).map(Rc::make_mut)
     }
 
     fn push(&mut self, batch: Batch) -> u64 {
-        self.batches.push_back(batch);
+        self.batches.push_back(Rc::new(batch));
         self.first + self.batches.len() as u64 - 1
     }
 

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::markers::{Marker, Markers};
+use super::pages::Pages;
 use super::record::{Gone, GoneWhy, Moment};
 use crate::kafka::event::LogStartReason;
 use crate::kafka::log::LeaderEpochs;
@@ -93,7 +94,7 @@ pub struct Start {
 #[derive(Clone, Debug, Default)]
 pub struct Partition {
     /// By base offset; of different epochs there can be several.
-    written: BTreeMap<Offset, Vec<Entry>>,
+    written: Pages<Vec<Entry>>,
     /// Offsets of the largest batch.
     longest: i64,
     replicas: BTreeMap<BrokerId, Replica>,
@@ -136,7 +137,7 @@ impl Partition {
             self.unstable.insert((base, producer));
         }
         let entry = Entry { epoch, last, batch, copy, transaction, is_gone: newer.is_some() };
-        self.written.entry(base).or_default().push(entry);
+        self.written.at(base).push(entry);
         changes
     }
 
@@ -145,7 +146,7 @@ impl Partition {
     fn overwritten(&mut self, broker: BrokerId, epoch: LeaderEpoch, from: Offset) -> Vec<Change> {
         let mut changes = Vec::new();
         let are_markers_over = self.markers.overwritten(epoch, from);
-        for entries in self.written.range_mut(from..).map(|(_, entries)| entries) {
+        for entries in self.written.range_mut(from) {
             for entry in entries.extract_if(.., |entry| entry.epoch == epoch).filter(|entry| !entry.is_gone) {
                 let why = Some(GoneWhy::DiskLost { broker });
                 changes.push(Change { batch: entry.batch, copy: entry.copy, why });
@@ -207,15 +208,15 @@ impl Partition {
             return;
         }
         self.unstable.retain(|(offset, _)| first.is_none_or(|first| *offset < first) && *offset < end);
-        for (base, entries) in &self.written {
+        for (base, entries) in self.written.iter() {
             let of = entries.iter().filter(|entry| !entry.is_gone);
-            self.unstable.extend(of.filter_map(|entry| Some((*base, entry.transaction?))));
+            self.unstable.extend(of.filter_map(|entry| Some((base, entry.transaction?))));
         }
         self.settle();
     }
 
     fn first_kept(&self) -> Option<Offset> {
-        self.written.first_key_value().map(|(base, _)| *base)
+        self.written.first()
     }
 
     /// What lies from here on nobody sees who reads committed data: an open transaction begins here, or the high watermark has
@@ -252,7 +253,7 @@ impl Partition {
         let gone = Gone { at, why: GoneWhy::DiskLost { broker } };
         let is_left = |epoch, offset| self.replicas.values().any(|replica| replica.has(epoch, offset));
         self.markers.disk_lost(end, gone, is_left);
-        for entries in self.written.range_mut(end..).map(|(_, entries)| entries) {
+        for entries in self.written.range_mut(end) {
             for entry in entries.iter_mut().filter(|entry| !entry.is_gone) {
                 if !self.replicas.values().any(|replica| replica.has(entry.epoch, entry.last)) {
                     entry.is_gone = true;
@@ -306,7 +307,7 @@ impl Partition {
         let gone = Gone { at, why: GoneWhy::LeaderChange { leader: broker, epoch } };
         self.markers
             .review(gone, |epoch, offset| (offset >= replica.start).then(|| replica.holds(epoch, offset)));
-        for entries in self.written.values_mut().rev() {
+        for entries in self.written.range_mut(Offset(i64::MIN)).rev() {
             let mut agrees = false;
             // A log says nothing of what lies below its start.
             for entry in entries.iter_mut().filter(|entry| entry.last >= replica.start) {
@@ -364,17 +365,17 @@ impl Partition {
         let first = from + -self.longest;
         self.written.range(first..to.max(first)).flat_map(move |(base, entries)| {
             let reaches = entries.iter().filter(fits).filter(move |entry| entry.last >= from);
-            reaches.map(|entry| (*base, *entry))
+            reaches.map(move |entry| (base, *entry))
         })
     }
 
     /// A batch falls out of the ledger, and with the last of them what has taken nothing else away.
     pub fn forget(&mut self, base: Offset, batch: u64) {
-        let Some(entries) = self.written.get_mut(&base) else { return };
+        let Some(entries) = self.written.get_mut(base) else { return };
         let index = entries.iter().position(|entry| entry.batch == batch);
         let forgotten = index.map(|index| entries.remove(index));
         if entries.is_empty() {
-            self.written.remove(&base);
+            self.written.remove(base);
         }
         let first = self.first_kept();
         let end = first.unwrap_or(self.high_watermark).min(self.last_stable_offset());

@@ -20,6 +20,7 @@
 //! **Invariant:** a text is read whole or refused with a place and a reason; nothing in it is passed over.
 
 mod application;
+mod comments;
 mod parts;
 mod reader;
 mod settings;
@@ -32,6 +33,7 @@ use std::ops::RangeInclusive;
 
 use toml::de::DeTable;
 
+pub use comments::without_comments;
 pub use reader::ScenarioError;
 use reader::{Field, Read, Section};
 pub use settings::{Scope, Setting, classroom_settings};

@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use super::command::{Command, Refusal, Target};
 use super::process::{Machine, ProcessState};
+use super::trace::Key;
 use super::world::{ADMIN, Entry, World};
 use crate::client::admin::Operation;
 use crate::client::application::Application;
@@ -24,14 +25,19 @@ use crate::kafka::types::{ClientName, NodeId};
 impl World {
     /// Carries a command out now. `text` is what the person wrote.
     pub fn apply(&mut self, command: Command, text: &str) -> Result<(), Refusal> {
-        self.check(&command)?;
-        let entry = Entry::Command { command: Box::new(command), text: text.to_string() };
-        let key = self.push(self.now, entry);
+        let key = self.give(command, text)?;
         // Whatever was due at this very moment and scheduled earlier goes first, as in a replay.
         while self.queue.contains_key(&key) {
             self.step();
         }
         Ok(())
+    }
+
+    /// As [`Self::apply`], but leaves it to the next steps: the command is the last entry of this moment.
+    pub fn give(&mut self, command: Command, text: &str) -> Result<Key, Refusal> {
+        self.check(&command)?;
+        let entry = Entry::Command { command: Box::new(command), text: text.to_string() };
+        Ok(self.push(self.now, entry))
     }
 
     /// Carries a command out when its time comes; one that cannot be carried out then is refused by an event.

@@ -152,7 +152,7 @@ fn scenario_view(session: &Session, cluster: &Cluster<'_>, before: Option<&Model
         },
         journal: match before {
             Some(before) if before.journal.len() == journal.len() => before.journal.clone(),
-            _ => journal.iter().map(|entry| (entry.time, Rc::from(entry.text.as_str()))).collect(),
+            _ => journal.iter().map(|entry| (entry.place.time, Rc::from(entry.text.as_str()))).collect(),
         },
     }
 }

@@ -1,0 +1,98 @@
+//! A link's text: the format's number, then base64url of a CRC-32C and the deflated fields.
+//!
+//! **Invariant:** the number comes first and stays readable, so that every version can say of a newer one that it is newer.
+
+use std::io::{self, Read, Write};
+
+use data_encoding::BASE64URL_NOPAD;
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+
+use super::Link;
+
+/// The format that is written.
+pub const FORMAT: u32 = 1;
+/// No longer text is looked at.
+pub const MOST_CHARACTERS: usize = 100_000;
+/// No more is unpacked.
+pub const MOST_BYTES: u64 = 1_000_000;
+const CRC_BYTES: usize = 4;
+
+/// Why a text is not read as a link.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    #[error("this is no link to a run: it does not begin with the number of a format")]
+    NoLink,
+    #[error(
+        "the link has format {0}; this version reads formats up to {FORMAT}: open it with a newer version"
+    )]
+    Newer(u32),
+    #[error("the link is longer than {MOST_CHARACTERS} characters")]
+    TooLong,
+    #[error("the link has something at character {0} that no link contains")]
+    Character(usize),
+    #[error("the link was cut off or changed on its way: its checksum is wrong")]
+    Damaged,
+    #[error("the link unpacks to more than {MOST_BYTES} bytes")]
+    TooLarge,
+    #[error("the link's content is not what format {FORMAT} says")]
+    Content,
+}
+
+/// The text of a link, of letters, digits, `-` and `_`.
+pub fn encode(link: &Link) -> String {
+    let fields = postcard::to_allocvec(link).expect("memory takes what is written");
+    let packed = deflate(&fields).expect("memory takes what is written");
+    let mut bytes = crc32c::crc32c(&packed).to_be_bytes().to_vec();
+    bytes.extend(packed);
+    format!("{FORMAT}{}", BASE64URL_NOPAD.encode(&bytes))
+}
+
+/// Reads a link's text.
+///
+/// # Errors
+///
+/// Why it is none that this version can read.
+pub fn decode(text: &str) -> Result<Link, LinkError> {
+    if text.len() > MOST_CHARACTERS {
+        return Err(LinkError::TooLong);
+    }
+    let mut characters = text.chars();
+    let format = characters.next().and_then(|first| first.to_digit(10)).ok_or(LinkError::NoLink)?;
+    if format == 0 {
+        return Err(LinkError::NoLink);
+    }
+    if format > FORMAT {
+        return Err(LinkError::Newer(format));
+    }
+    let bytes = BASE64URL_NOPAD.decode(characters.as_str().as_bytes()).map_err(|error| match error.kind {
+        data_encoding::DecodeKind::Symbol => LinkError::Character(error.position + 2),
+        _ => LinkError::Damaged,
+    })?;
+    let (crc, packed) = bytes.split_at_checked(CRC_BYTES).ok_or(LinkError::Damaged)?;
+    if crc != crc32c::crc32c(packed).to_be_bytes() {
+        return Err(LinkError::Damaged);
+    }
+    let link: Link = postcard::from_bytes(&inflate(packed)?).map_err(|_| LinkError::Content)?;
+    if link.milestones.is_empty() {
+        return Err(LinkError::Content);
+    }
+    Ok(link)
+}
+
+fn deflate(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+fn inflate(bytes: &[u8]) -> Result<Vec<u8>, LinkError> {
+    let mut unpacked = Vec::new();
+    let limit = DeflateDecoder::new(bytes).take(MOST_BYTES + 1).read_to_end(&mut unpacked);
+    limit.map_err(|_| LinkError::Content)?;
+    if unpacked.len() as u64 > MOST_BYTES {
+        return Err(LinkError::TooLarge);
+    }
+    Ok(unpacked)
+}
