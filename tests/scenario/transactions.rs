@@ -108,6 +108,36 @@ fn an_open_transaction_holds_the_committed_ones_behind_it_a58_r_txn_23() {
 }
 
 #[test]
+fn time_goes_on_while_coordinators_ask_themselves_for_a_marker_that_is_refused_r_txn_19() {
+    let mut c = three();
+    let names = ["a", "b", "c", "d", "e", "f"];
+    for name in names {
+        transactional(&mut c, name, &format!("id-{name}"), &[]);
+        begin(&mut c, name, 1);
+    }
+    let (topic, key) = ("t".into(), "min.insync.replicas".to_string());
+    c.give(Command::SetTopicConfig { topic, key, value: Some("3".to_string()) });
+    c.run_ms(1_000);
+    let follower = BrokerId(if leader(&c) == BrokerId(1) { 2 } else { 1 });
+    c.give(Command::Kill(Target::Broker(follower)));
+    c.run_ms(15_000);
+    names.into_iter().for_each(|name| wish(&mut c, name, Wish::Commit));
+    let (until, mut events) = (c.world.now().plus_ms(1_000), 0);
+    while c.world.next_at().is_some_and(|at| at <= until) {
+        c.world.step();
+        events += 1;
+        assert!(events < 200_000, "it is still {} after {events} events", c.world.now());
+    }
+    assert_eq!(c.partition(leader(&c).0, "t-0").expect("it leads").log.last_stable_offset().0, 0);
+    c.give(Command::Start(Target::Broker(follower)));
+    for name in names {
+        c.until("its transaction is over", 120_000, |c| state(c, name) == State::Ready);
+    }
+    c.run_ms(1_000);
+    check_log(&c, 12, 12);
+}
+
+#[test]
 fn each_end_raises_the_epoch_of_a_producer_ex_26_r_txn_17() {
     let mut c = three();
     transactional(&mut c, "x", "orders-tx-1", &[]);
