@@ -32,6 +32,18 @@ fn slider() -> HtmlInputElement {
     named("Moment of the run").dyn_into().expect("a slider")
 }
 
+/// The timeline goes as far as this.
+async fn until_said(end: &str) {
+    for _ in 0..200 {
+        let said = slider().get_attribute("aria-valuetext").unwrap_or_default();
+        if said.ends_with(&format!("of {end}")) {
+            return;
+        }
+        TimeoutFuture::new(50).await;
+    }
+    panic!("the timeline says {:?}", slider().get_attribute("aria-valuetext"));
+}
+
 fn branches() -> HtmlSelectElement {
     named("Branch").dyn_into().expect("a list")
 }
@@ -72,6 +84,7 @@ pub async fn goes_back_and_begins_a_branch() {
     named("Step one event (.)").click();
     branches().set_selected_index(0);
     change(&branches(), "change");
+    until_said(&end).await;
     button("To the end").click();
     until_clock("the old future is there", |now| now == end).await;
     named("To the mark before ([)").click();
