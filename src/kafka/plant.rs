@@ -71,9 +71,21 @@ pub enum Plant {
     ShareCountFrozen,
     /// A share coordinator that takes over reads nothing of what was done since a state began (R-SHARE-14).
     ShareUpdatesNotLoaded,
+    /// The last stable offset does not wait for open transactions (R-TXN-23).
+    LsoPastOpen,
+    /// A leader does not tell which transactions were aborted (R-TXN-24).
+    AbortedVisible,
+    /// A marker that a leader did not take is not sent again (R-TXN-19).
+    MarkerLost,
+    /// Neither coordinator nor leader minds the epoch of a producer that was fenced (R-TXN-12, 20).
+    OldEpochAccepted,
+    /// Offsets of a transaction count before its marker (R-TXN-33).
+    OffsetsBeforeCommit,
+    /// A coordinator that takes over lets decided transactions lie (R-TXN-28).
+    EndTxnLostOnFailover,
 }
 
-/// Every fault with its name.
+/// The faults that show without transactions, each with its name.
 pub const PLANTS: [(&str, Plant); 33] = [
     ("skip-truncation", Plant::SkipTruncation),
     ("hw-before-isr", Plant::HwBeforeIsr),
@@ -109,6 +121,21 @@ pub const PLANTS: [(&str, Plant); 33] = [
     ("share-count-frozen", Plant::ShareCountFrozen),
     ("share-updates-not-loaded", Plant::ShareUpdatesNotLoaded),
 ];
+
+/// The faults that show where there are transactions.
+pub const PLANTS_OF_TRANSACTIONS: [(&str, Plant); 6] = [
+    ("lso-past-open", Plant::LsoPastOpen),
+    ("aborted-visible", Plant::AbortedVisible),
+    ("marker-lost", Plant::MarkerLost),
+    ("old-epoch-accepted", Plant::OldEpochAccepted),
+    ("offsets-before-commit", Plant::OffsetsBeforeCommit),
+    ("endtxn-lost-on-failover", Plant::EndTxnLostOnFailover),
+];
+
+/// Every fault with its name.
+pub fn named() -> impl Iterator<Item = (&'static str, Plant)> {
+    PLANTS.into_iter().chain(PLANTS_OF_TRANSACTIONS)
+}
 
 /// Whether this build can plant a fault.
 pub const CAN_PLANT: bool = cfg!(feature = "plant");

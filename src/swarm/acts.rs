@@ -2,9 +2,8 @@
 //!
 //! **Invariant:** an act depends on the seed and on what the world was when it was drawn, so that a seed is one run.
 
-use super::errands;
 use super::plan::{Plan, chance, pick};
-use super::{producers, programs};
+use super::{errands, producers, programs, transactions};
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::random::Random;
 use crate::kafka::types::{BrokerId, ClientName, NodeId, TopicPartition};
@@ -41,6 +40,9 @@ pub fn draw(random: &mut Random, plan: &Plan, world: &World) -> Act {
     }
     if chance(random, CLIENTS) {
         return Act::Give(vec![of_client(random, plan, world)]);
+    }
+    if let Some(commands) = transactions::draw(random, plan, world) {
+        return Act::Give(commands);
     }
     let command = match random.below(100) {
         0..9 => return restart(random, plan),
@@ -120,7 +122,9 @@ fn server(random: &mut Random, plan: &Plan) -> Target {
 fn client(random: &mut Random, plan: &Plan) -> Target {
     let producers = plan.producers.iter().map(|producer| &producer.spec.name);
     let names = producers.chain(plan.consumers.iter().map(|consumer| &consumer.name));
-    let names: Vec<_> = names.chain(plan.shares.consumers.iter().map(|consumer| &consumer.name)).collect();
+    let names = names.chain(plan.shares.consumers.iter().map(|consumer| &consumer.name));
+    let workers = plan.transactions.applications.iter().map(|worker| &worker.name);
+    let names: Vec<_> = names.chain(workers).collect();
     Target::Client((*pick(random, &names)).clone())
 }
 
@@ -197,6 +201,9 @@ fn come_or_go(random: &mut Random, plan: &Plan) -> Command {
 fn comes(plan: &Plan, name: ClientName) -> Command {
     if let Some(spec) = plan.shares.find(&name) {
         return Command::AddShareConsumer(spec.clone());
+    }
+    if let Some(spec) = plan.transactions.find(&name) {
+        return Command::AddApplication(spec.clone());
     }
     let spec = plan.consumers.iter().find(|consumer| consumer.name == name);
     Command::AddConsumer(spec.expect("who does not produce consumes").clone())

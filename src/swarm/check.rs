@@ -89,6 +89,20 @@ pub enum Check {
     ShareLoss,
     /// What a share group is done with is handed out to nobody by a later leader (R-SHARE-14).
     DoneForGood,
+    /// The last stable offset passes no open transaction, and waits for nothing else (R-TXN-23).
+    StableOffset,
+    /// Readers of committed data get all of it, and nothing else (R-CONS-29, 30).
+    ReadCommitted,
+    /// Each transaction that was ended has its markers, and none hangs (R-TXN-19, 26).
+    Markers,
+    /// What a coordinator has decided stays so, and is completed (R-TXN-18, 28).
+    Decision,
+    /// A producer whose epoch is over gets nothing in (R-TXN-12, 14, 20).
+    Epochs,
+    /// Each record that an application has passed has one result (R-TXN-32, 34).
+    ExactlyOnce,
+    /// Time goes on.
+    Standstill,
     /// The planned topics come to be.
     SetUp,
     /// When all faults have ended the cluster comes to rest.
@@ -149,6 +163,13 @@ impl Check {
             Check::LockEnds => "lock-ends",
             Check::ShareLoss => "share-loss",
             Check::DoneForGood => "done-for-good",
+            Check::StableOffset => "stable-offset",
+            Check::ReadCommitted => "read-committed",
+            Check::Markers => "markers",
+            Check::Decision => "decision",
+            Check::Epochs => "epochs",
+            Check::ExactlyOnce => "exactly-once",
+            Check::Standstill => "standstill",
             Check::SetUp => "set-up",
             Check::Rest => "rest",
             Check::Outcome => "outcome",

@@ -59,6 +59,14 @@ counts! {
     stopped_controllers: "controllers stopped in order",
     records_shared: "records handed out to share groups",
     share_starts_checked: "starts of share groups held to what is done",
+    transactions_committed: "transactions committed in partitions",
+    transactions_aborted: "transactions aborted in partitions",
+    stable_offsets_checked: "last stable offsets checked",
+    polls_checked: "polls of committed data checked",
+    decisions_checked: "ends of transactions held to the coordinators' logs",
+    epochs_checked: "transactional batches held to their producers' epochs",
+    markers_checked: "markers that were due checked",
+    results_checked: "records held to have one result",
 }
 
 impl Counts {

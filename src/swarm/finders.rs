@@ -40,20 +40,26 @@ pub fn finders(plant: Plant) -> &'static [Check] {
         Plant::ShareLockNeverEnds => &[Check::LockEnds],
         Plant::ShareCountFrozen => &[Check::DeliveryCount],
         Plant::ShareUpdatesNotLoaded => &[Check::DoneForGood],
+        Plant::LsoPastOpen => &[Check::StableOffset],
+        Plant::AbortedVisible => &[Check::ReadCommitted],
+        Plant::MarkerLost => &[Check::Markers],
+        Plant::OldEpochAccepted => &[Check::Epochs],
+        Plant::OffsetsBeforeCommit => &[Check::CoordinatorState],
+        Plant::EndTxnLostOnFailover => &[Check::Decision],
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kafka::plant::PLANTS;
+    use crate::kafka::plant;
 
     #[test]
     fn each_planted_fault_has_a_check_that_watches() {
-        for (name, plant) in PLANTS {
+        for (name, plant) in plant::named() {
             let checks = finders(plant);
             assert!(!checks.is_empty(), "{name}");
-            let shows_nothing = [Check::Panic, Check::Rest, Check::Outcome, Check::SetUp];
+            let shows_nothing = [Check::Panic, Check::Rest, Check::Outcome, Check::SetUp, Check::Standstill];
             assert!(!checks.iter().any(|check| shows_nothing.contains(check)), "{name}: {checks:?}");
         }
     }

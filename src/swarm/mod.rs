@@ -1,8 +1,9 @@
 //! The swarm: clusters drawn from seeds, hit by faults, watched from outside.
 //!
-//! A seed gives the topology, the topics, the clients ([`plan`], [`producers`], [`programs`], [`shares`]), every fault ([`acts`])
-//! and what an administrator does ([`errands`]); [`watch`] holds each step to the rules; at the end all faults heal, the
-//! cluster must come to rest ([`rest`]) and its logs hold what was promised ([`order`]). A failure names the seed, which is the whole run.
+//! A seed gives the topology, the topics, the clients ([`plan`], [`producers`], [`programs`], [`shares`], [`transactions`]),
+//! every fault ([`acts`]) and what an administrator does ([`errands`]); [`watch`] holds each step to the rules; at the end all
+//! faults heal, the cluster must come to rest ([`rest`]) and its logs hold what was promised ([`order`]). A failure names the
+//! seed, which is the whole run.
 //!
 //! The watch also holds the ledger of [`crate::lab`] to what is in the logs.
 //!
@@ -22,6 +23,7 @@ pub mod programs;
 pub mod rest;
 pub mod run;
 pub mod shares;
+pub mod transactions;
 pub mod watch;
 
 pub use check::Check;

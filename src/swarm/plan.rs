@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 
 use super::errands::{self, Errand};
 use super::shares::SharePlan;
+use super::transactions::{self, TransactionPlan};
 use super::{producers, programs};
 use crate::client::consumer::config::{INSTANCE_ID, REFUSED_BY_CONSUMER};
 use crate::client::consumer::{Choice, ConsumerSpec, Line};
@@ -27,6 +28,7 @@ pub struct Plan {
     pub producers: Vec<ProducerPlan>,
     pub consumers: Vec<ConsumerSpec>,
     pub shares: SharePlan,
+    pub transactions: TransactionPlan,
     /// What an administrator does there.
     pub errands: Vec<Errand>,
 }
@@ -89,7 +91,8 @@ impl Plan {
             consumers.extend((1..=members).map(|number| consumer(group, number, &topics, &mut random)));
         }
         let shares = SharePlan::draw(&topics, &mut Random::stream(seed, "swarm shares"));
-        let mut plan = Plan { world, topics, producers, consumers, shares, errands: errands::of_seed(seed) };
+        let (errands, transactions) = (errands::of_seed(seed), TransactionPlan::default());
+        let mut plan = Plan { world, topics, producers, consumers, shares, transactions, errands };
         producers::vary(&mut plan.producers, &plan.topics, &mut Random::stream(seed, "swarm producers"));
         plan.keep_snapshots(&mut Random::stream(seed, "swarm snapshots"));
         plan.read_in_racks(&mut Random::stream(seed, "swarm racks"));
@@ -99,6 +102,9 @@ impl Plan {
         plan.keep_share_states(&mut Random::stream(seed, "swarm share states"));
         plan.flush(&mut Random::stream(seed, "swarm flushes"));
         plan.await_administrator(&mut Random::stream(seed, "swarm topics"));
+        if seed >= transactions::FIRST_SEED {
+            plan.transact(&mut Random::stream(seed, "swarm transactions"));
+        }
         plan
     }
 
@@ -117,10 +123,10 @@ impl Plan {
     pub fn arrivals(&self) -> impl Iterator<Item = Command> + '_ {
         let producers = self.producers.iter().map(|producer| Command::AddProducer(producer.spec.clone()));
         let consumers = self.consumers.iter().map(|spec| Command::AddConsumer(spec.clone()));
-        producers.chain(consumers).chain(self.shares.arrivals())
+        producers.chain(consumers).chain(self.shares.arrivals()).chain(self.transactions.arrivals())
     }
 
-    fn configure(&mut self, key: &str, value: impl ToString) {
+    pub(super) fn configure(&mut self, key: &str, value: impl ToString) {
         self.world.broker_config.insert(key.to_string(), value.to_string());
     }
 

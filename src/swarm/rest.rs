@@ -14,7 +14,7 @@ use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::event::GroupState;
 use crate::kafka::group::partition_for;
 use crate::kafka::log::Log;
-use crate::kafka::types::{BrokerId, GroupId, Topic, TopicPartition};
+use crate::kafka::types::{BrokerId, ClientName, GroupId, Topic, TopicPartition};
 use crate::sim::{Command, World};
 
 /// Partitions that have no leader, and nobody who may become one (R-REPL-45, 48).
@@ -126,7 +126,15 @@ pub fn unrest(world: &World, plan: &Plan) -> Option<String> {
     }
     groups(world, plan)
         .into_iter()
-        .find_map(|(group, members)| unrest_of_group(world, image, group, &members))
+        .find_map(|(group, members)| {
+            let topics = members.iter().flat_map(|member| member.choice.topics()).collect();
+            let names: Vec<&ClientName> = members.iter().map(|member| &member.name).collect();
+            unrest_of_group(world, image, group, (&names, &topics))
+        })
+        .or_else(|| {
+            let (group, names, topics) = plan.transactions.living(world)?;
+            unrest_of_group(world, image, group, (&names, &topics))
+        })
         .or_else(|| shares::unrest(world, &plan.shares, image))
 }
 
@@ -170,16 +178,15 @@ fn unrest_of_group(
     world: &World,
     image: &ClusterImage,
     group: &GroupId,
-    members: &[&ConsumerSpec],
+    (members, topics): (&[&ClientName], &BTreeSet<Topic>),
 ) -> Option<String> {
     let mut owners: BTreeMap<TopicPartition, i64> = BTreeMap::new();
     for member in members {
-        let consumer = world.consumer(&member.name)?;
+        let consumer = world.consumer(member)?;
         for tp in consumer.subscription().owned().keys() {
             *owners.entry(tp.clone()).or_default() += 1;
         }
     }
-    let topics: BTreeSet<Topic> = members.iter().flat_map(|member| member.choice.topics()).collect();
     let wanted = image.partitions().filter(|(tp, _)| topics.contains(&tp.topic));
     for (tp, _) in wanted {
         let count = owners.get(&tp).copied().unwrap_or(0);

@@ -12,6 +12,7 @@ use super::plan::Plan;
 use super::rest;
 use super::shares;
 use super::watch::Watch;
+use crate::client::admin::TransactionOperation;
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
@@ -35,6 +36,10 @@ const CREATIONS_MS: i64 = 10_000;
 const REST_MS: i64 = 780_000;
 /// The longest delivery.timeout.ms there is, and some.
 const DRAIN_MS: i64 = 130_000;
+/// The longest transaction.timeout.ms there is, until the coordinator looks, and some.
+const TIMEOUTS_MS: i64 = 90_000;
+/// More than ever happens at one moment, if each thing that happens takes some time or is the last.
+const STEPS_OF_A_MOMENT: u32 = 50_000;
 /// How often somebody looks for what does not mend by itself.
 const HELP_EACH_MS: i64 = 20_000;
 /// A consumer's last commit, and that it leaves.
@@ -97,8 +102,13 @@ pub fn run_telling(seed: u64, virtual_minutes: i64, events: usize) -> Result<Cal
     PLACE.set(Place { seed, ..Place::default() });
     let plan = Plan::draw(seed);
     let world = World::new(plan.world.clone()).expect("a plan holds valid configs");
-    let mut storm =
-        Storm { watch: Watch::new(plan.acks_all()), random: Random::stream(seed, "swarm acts"), plan, world };
+    let results = plan.transactions.work().map(|work| work.output.clone());
+    let mut storm = Storm {
+        watch: Watch::new(plan.acks_all(), results),
+        random: Random::stream(seed, "swarm acts"),
+        plan,
+        world,
+    };
     match storm.live(virtual_minutes) {
         Ok(()) => Ok(Calm {
             digest: storm.world.digest(),
@@ -134,7 +144,9 @@ impl Storm {
         self.heal()?;
         self.come_to_rest()?;
         self.drain()?;
+        self.end_transactions()?;
         self.watch.everything(&self.world)?;
+        self.watch.check_transactions(&self.world, self.plan.transactions.work())?;
         self.watch.check_ledger(&self.world)?;
         Check::Order.verdict(order::fault(&self.world, &self.plan, &self.watch))
     }
@@ -156,9 +168,16 @@ impl Storm {
     /// Moves on, watching every step.
     fn run_ms(&mut self, ms: i64) -> Verdict {
         let end = self.world.now().plus_ms(ms);
+        let (mut moment, mut steps) = (self.world.now(), 0);
         while self.world.next_at().is_some_and(|at| at <= end) {
             self.world.step();
             self.look()?;
+            steps = if self.world.now() > moment { 0 } else { steps + 1 };
+            moment = self.world.now();
+            if steps > STEPS_OF_A_MOMENT {
+                let busy = format!("{:?} has no end of work at {moment}", self.world.ran());
+                return Err(Check::Standstill.broken(busy));
+            }
         }
         self.world.advance_to(end);
         Ok(())
@@ -262,6 +281,9 @@ impl Storm {
         for producer in self.plan.producers.clone() {
             self.give(Command::Pause(producer.spec.name))?;
         }
+        for worker in self.plan.transactions.applications.clone() {
+            self.give(Command::Close(worker.name))?;
+        }
         let mut waited_ms = 0;
         while let Some(waiting) = rest::undrained(&self.world, &self.plan) {
             if waited_ms > DRAIN_MS {
@@ -269,6 +291,19 @@ impl Storm {
             }
             self.run_ms(1_000)?;
             waited_ms += 1_000;
+        }
+        self.run_ms(LAST_FETCHES_MS)
+    }
+
+    /// What is open comes to its end by its timeout; what nobody is going to end, because something was lost, a person does.
+    fn end_transactions(&mut self) -> Verdict {
+        let mut waited_ms = 0;
+        while waited_ms < TIMEOUTS_MS && self.watch.unsettled_transaction(&self.world).is_some() {
+            self.run_ms(1_000)?;
+            waited_ms += 1_000;
+        }
+        for (tp, start) in self.watch.hanging_transactions(&self.world) {
+            self.give(Command::Transactions(TransactionOperation::Abort { tp, start }))?;
         }
         self.run_ms(LAST_FETCHES_MS)
     }

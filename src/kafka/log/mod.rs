@@ -102,6 +102,9 @@ impl Log {
 
     /// LSO: everything below it is committed and of no open transaction (R-TXN-23).
     pub fn last_stable_offset(&self) -> Offset {
+        if plant::is(Plant::LsoPastOpen) {
+            return self.high_watermark;
+        }
         self.first_unstable_offset.map_or(self.high_watermark, |offset| offset.min(self.high_watermark))
     }
 

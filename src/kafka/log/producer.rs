@@ -177,7 +177,11 @@ impl Producer {
         let has_to_rise = transaction_version >= MARKERS_RAISE_EPOCH;
         let repeats = self.transaction_start.is_none() || epoch.0 == i16::MAX;
         let is_stale = epoch < current || (has_to_rise && epoch == current && !repeats);
-        if is_stale { Err(ProducerError::StaleEpoch { producer, epoch, current }) } else { Ok(()) }
+        if is_stale && !plant::is(Plant::OldEpochAccepted) {
+            Err(ProducerError::StaleEpoch { producer, epoch, current })
+        } else {
+            Ok(())
+        }
     }
 
     /// What is known of a producer whose transaction is not open yet says more about its sequence numbers: where its
@@ -199,7 +203,7 @@ impl Producer {
             return Ok(());
         }
         if epoch != self.epoch {
-            let starts_anew = base_sequence == 0;
+            let starts_anew = base_sequence == 0 || plant::is(Plant::OldEpochAccepted);
             return if starts_anew {
                 Ok(())
             } else {

@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use super::Log;
 use super::producers::AbortedTransaction;
 use super::segment::Segment;
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::record::{Batch, BatchError, Record};
 use crate::kafka::types::{LeaderEpoch, Offset};
@@ -81,9 +82,8 @@ impl Log {
     /// The aborted transactions that a reader of committed data gets with `read`, oldest first (R-LOG-27). They are found
     /// by the sparse index, so some may lie behind what was read.
     pub fn aborted_transactions(&self, from: Offset, read: &ReadResult) -> Vec<AbortedTransaction> {
-        let Some(first) = self.chunks.from(from).next().filter(|_| !read.records.is_empty()) else {
-            return Vec::new();
-        };
+        let tells = !read.records.is_empty() && !plant::is(Plant::AbortedVisible);
+        let Some(first) = self.chunks.from(from).next().filter(|_| tells) else { return Vec::new() };
         let Some((segment, next)) = self.segments.floor(first.base_offset()) else { return Vec::new() };
         let read_end = self.position_of(segment, first.base_offset()) + read.records.len() as i64;
         let indexed = segment.position_behind(read_end).map(|entry| entry.offset);

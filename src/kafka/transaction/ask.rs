@@ -10,6 +10,7 @@ use super::facts::{TransactionFacts, is_exhausted};
 use super::metadata::TransactionMetadata;
 use super::state::TransactionState;
 use super::version::TransactionVersion;
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{ProducerEpoch, ProducerId, TopicPartition, TransactionalId};
 
@@ -148,7 +149,7 @@ pub(super) fn verify(
 fn check_open(facts: &TransactionFacts, producer: ProducerIdAndEpoch) -> Result<(), ErrorCode> {
     if facts.producer_id != producer.id {
         Err(ErrorCode::InvalidProducerIdMapping)
-    } else if facts.producer_epoch != producer.epoch {
+    } else if facts.producer_epoch != producer.epoch && !plant::is(Plant::OldEpochAccepted) {
         Err(ErrorCode::ProducerFenced)
     } else if facts.state.is_prepared() {
         Err(ErrorCode::ConcurrentTransactions)

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use super::markers::MarkerEntry;
 use super::shard::Shard;
 use super::{Around, TransactionCoordinator, TransactionEffects};
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{BrokerId, ProducerId, TopicPartition};
 
@@ -34,7 +35,10 @@ fn fate(error: ErrorCode) -> Fate {
         | NotEnoughReplicas
         | NotEnoughReplicasAfterAppend
         | RequestTimedOut
-        | KafkaStorageError => Fate::Again,
+        | KafkaStorageError => match plant::is(Plant::MarkerLost) {
+            true => Fate::Written,
+            false => Fate::Again,
+        },
         _ => Fate::Dropped,
     }
 }

@@ -16,6 +16,7 @@ use super::state::TransactionState;
 use super::{Answer, Append, Asker, Context, TransactionTimer};
 use crate::kafka::event::{EndReason, Event, TransactionEvent};
 use crate::kafka::group::coordinator_error;
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::CoordinatorRecord;
 use crate::kafka::protocol::transaction_records::encode_key;
@@ -232,7 +233,9 @@ impl Shard {
     ) {
         self.transactions = transactions;
         self.is_loading = false;
-        let decided = self.transactions.iter().filter(|(_, tx)| tx.state().is_prepared());
+        let goes_on =
+            |tx: &TransactionMetadata| tx.state().is_prepared() && !plant::is(Plant::EndTxnLostOnFailover);
+        let decided = self.transactions.iter().filter(|(_, tx)| goes_on(tx));
         for id in decided.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
             self.send_markers(&id, cx);
         }

@@ -15,11 +15,12 @@ use crate::kafka::protocol::wire::WireError;
 use crate::kafka::record::Record;
 use crate::kafka::time::Time;
 use crate::kafka::types::{
-    BrokerId, Generation, GroupId, LeaderEpoch, MemberId, Offset, Topic, TopicPartition,
+    BrokerId, Generation, GroupId, LeaderEpoch, MemberId, Offset, ProducerId, Topic, TopicPartition,
 };
 use crate::sim::{ProcessState, World};
 use crate::swarm::check::{Broken, Check, Verdict};
 
+use super::committed_offsets::CommittedOffsets;
 use super::modern_group::{ModernGroups, check_stable};
 use super::sight;
 
@@ -51,7 +52,7 @@ struct Turn {
 struct Replay {
     turn: Turn,
     next: Offset,
-    offsets: BTreeMap<(GroupId, TopicPartition), Offset>,
+    offsets: CommittedOffsets,
     groups: BTreeMap<GroupId, (Generation, BTreeSet<String>)>,
     modern: ModernGroups,
 }
@@ -124,6 +125,11 @@ impl CoordinatorWatch {
         }
     }
 
+    /// The offset that a group has committed, by the log of whoever coordinates it.
+    pub fn committed(&self, partition: i32, group: &GroupId, tp: &TopicPartition) -> Option<Offset> {
+        self.replays.get(&partition)?.offsets.get(group, tp)
+    }
+
     /// R-GRP-11, 21: a member that is not heard from is removed when its session is over, or the time for new ones is.
     fn check_ghosts(&mut self, world: &World, turn: Turn, shard: &Shard) -> Verdict {
         // A static member goes under the client.id of the process that first had its instance id; and one that cannot come
@@ -193,31 +199,39 @@ impl CoordinatorWatch {
 
 impl Replay {
     fn new(turn: Turn) -> Replay {
-        let (offsets, groups, modern) = (BTreeMap::new(), BTreeMap::new(), ModernGroups::default());
+        let (offsets, groups, modern) = Default::default();
         Replay { turn, next: Offset::ZERO, offsets, groups, modern }
     }
 
     /// Reads on up to the high watermark.
     fn follow(&mut self, log: &Log) -> Verdict {
         let unreadable = |error: &dyn std::fmt::Display| Check::CoordinatorState.broken(error.to_string());
-        let records = log.records_between(self.next, log.high_watermark());
-        for record in records.map_err(|error| unreadable(&error))? {
-            self.apply(&record).map_err(|error| unreadable(&error))?;
+        let (from, to) = (self.next.max(log.log_start_offset()), log.high_watermark());
+        for batch in log.batches_from(from).take_while(|batch| batch.base_offset() < to) {
+            if batch.is_control() {
+                let marker = batch.end_transaction_marker().map_err(|error| unreadable(&error))?;
+                let committed = marker.is_some_and(|marker| marker.committed);
+                self.offsets.end_transaction(batch.producer_id(), committed);
+                continue;
+            }
+            let transaction = batch.is_transactional().then(|| batch.producer_id());
+            for record in batch.records().map_err(|error| unreadable(&error))? {
+                if record.offset >= from {
+                    self.apply(&record, transaction).map_err(|error| unreadable(&error))?;
+                }
+            }
         }
-        self.next = log.high_watermark();
+        self.next = to;
         self.modern.check_owners()
     }
 
-    fn apply(&mut self, record: &Record) -> Result<(), WireError> {
+    fn apply(&mut self, record: &Record, transaction: Option<ProducerId>) -> Result<(), WireError> {
         match RecordKey::decode(record.key.as_deref().unwrap_or_default())? {
-            RecordKey::OffsetCommit(group, tp) => match &record.value {
-                Some(value) => {
-                    self.offsets.insert((group, tp), OffsetCommitValue::decode(value)?.offset);
-                }
-                None => {
-                    self.offsets.remove(&(group, tp));
-                }
-            },
+            RecordKey::OffsetCommit(group, tp) => {
+                let value = record.value.as_deref().map(OffsetCommitValue::decode).transpose()?;
+                let offset = value.map(|value| value.offset);
+                self.offsets.take((group, tp), record.offset, offset, transaction);
+            }
             RecordKey::GroupMetadata(group) => match &record.value {
                 Some(value) => {
                     let value = GroupMetadataValue::decode(value)?;
@@ -243,7 +257,7 @@ impl Replay {
             offsets.iter().map(move |(tp, value)| ((group.clone(), tp.clone()), value.offset))
         });
         let known: BTreeMap<_, _> = known.collect();
-        if let Some(fault) = first_difference(&known, &self.offsets) {
+        if let Some(fault) = first_difference(&known, &self.offsets.all()) {
             return Err(Check::CoordinatorState.broken(fault));
         }
         if is_settled {

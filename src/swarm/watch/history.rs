@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use super::sight::{self, Mark};
 use crate::kafka::log::Log;
-use crate::kafka::record::{Batch, NO_SEQUENCE, Record};
+use crate::kafka::record::{Batch, BatchError, NO_SEQUENCE, Record};
 use crate::kafka::types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId};
 use crate::swarm::check::{Broken, Check, Verdict};
 
@@ -56,6 +56,8 @@ struct Records {
     contents: BTreeMap<Offset, (LeaderEpoch, u64)>,
     /// With whether it has a value: a tombstone may go.
     newest: BTreeMap<Bytes, (Offset, bool)>,
+    /// What is of a transaction that has not ended: it counts for its key once that is committed.
+    open: BTreeMap<ProducerId, Vec<(Bytes, Offset, bool)>>,
 }
 
 impl History {
@@ -266,17 +268,35 @@ impl Records {
     /// `is_fresh`: no replica can have dropped any of it yet. What is taken over after a loss may be gone elsewhere already,
     /// for the sake of a newer value that was lost.
     fn take(&mut self, batch: &Batch, is_fresh: bool) -> Verdict {
+        let unreadable = |error: BatchError| Check::Committed.broken(error.to_string());
         if batch.is_control() {
+            let marker = batch.end_transaction_marker().map_err(unreadable)?;
+            self.end_transaction(batch.producer_id(), marker.is_some_and(|marker| marker.committed));
             return Ok(());
         }
-        let records = batch.records().map_err(|error| Check::Committed.broken(error.to_string()))?;
-        for record in records {
+        for record in batch.records().map_err(unreadable)? {
             self.contents.insert(record.offset, (batch.leader_epoch(), content(&record.key, &record.value)));
-            if let Some(key) = record.key.filter(|_| is_fresh) {
-                self.newest.insert(key, (record.offset, record.value.is_some()));
+            let Some(key) = record.key.filter(|_| is_fresh) else { continue };
+            let newest = (key, record.offset, record.value.is_some());
+            match batch.is_transactional() {
+                true => self.open.entry(batch.producer_id()).or_default().push(newest),
+                false => self.note_newest(newest),
             }
         }
         Ok(())
+    }
+
+    /// R-LOG-45: of an aborted transaction nothing counts, and nothing is kept.
+    fn end_transaction(&mut self, producer: ProducerId, committed: bool) {
+        let ended = self.open.remove(&producer).unwrap_or_default();
+        ended.into_iter().filter(|_| committed).for_each(|newest| self.note_newest(newest));
+    }
+
+    /// A record counts from now on; one that stands behind it may do so already.
+    fn note_newest(&mut self, (key, offset, has_value): (Bytes, Offset, bool)) {
+        if self.newest.get(&key).is_none_or(|(newest, _)| *newest < offset) {
+            self.newest.insert(key, (offset, has_value));
+        }
     }
 
     /// No record of a key is known to be its newest any more: what is left may be gone elsewhere for the sake of one that is
@@ -284,6 +304,7 @@ impl Records {
     fn cut(&mut self, end: Offset) {
         self.contents.split_off(&end);
         self.newest.clear();
+        self.open.clear();
     }
 
     /// The first record of a log below `end` that is another one than was committed.
@@ -339,7 +360,7 @@ fn content(key: &Option<Bytes>, value: &Option<Bytes>) -> u64 {
 mod tests {
     use super::*;
     use crate::kafka::log::{LogConfig, Origin};
-    use crate::kafka::record::{BatchBuilder, NewRecord};
+    use crate::kafka::record::{BatchBuilder, BatchParameters, EndTransactionMarker, NewRecord};
     use crate::kafka::time::Time;
 
     /// A log of batches of one record each: the value and its leader epoch. All of it is committed.
@@ -426,6 +447,44 @@ mod tests {
             assert_eq!(compare(&other), Err(Check::Committed), "epoch 2 was led once");
             assert_eq!(history.agreement(&other), if compacted { Offset(4) } else { Offset(1) });
         }
+    }
+
+    #[test]
+    fn the_newest_of_a_key_is_of_no_transaction_that_is_open_or_was_aborted_r_log_45() {
+        let record = |log: &mut Log, producer: i64, transactional: bool| {
+            let producer_id = ProducerId(producer);
+            let parameters = BatchParameters { transactional, producer_id, ..BatchParameters::default() };
+            let mut batch = BatchBuilder::with(parameters);
+            batch.append(&NewRecord { key: Some(b"k"), value: Some(b"a"), ..NewRecord::default() });
+            append(log, batch.build());
+        };
+        let marker = |log: &mut Log, producer: i64, committed: bool| {
+            let (producer_id, producer_epoch) = (ProducerId(producer), ProducerEpoch(0));
+            let parameters = BatchParameters { producer_id, producer_epoch, ..BatchParameters::default() };
+            append(log, EndTransactionMarker { committed, coordinator_epoch: 0 }.batch(parameters, 0));
+        };
+        let newest = |log: &Log| {
+            let history = history(log, true);
+            history.records.and_then(|records| records.newest.get(&b"k"[..]).map(|(offset, _)| *offset))
+        };
+        let mut log = Log::new();
+        record(&mut log, -1, false);
+        record(&mut log, 7, true);
+        record(&mut log, 8, true);
+        assert_eq!(newest(&log), Some(Offset(0)), "both are open");
+        marker(&mut log, 8, false);
+        assert_eq!(newest(&log), Some(Offset(0)), "one was aborted");
+        record(&mut log, -1, false);
+        marker(&mut log, 7, true);
+        assert_eq!(newest(&log), Some(Offset(4)), "what was committed late stands before it");
+    }
+
+    /// All of the log is committed.
+    fn append(log: &mut Log, batch: Batch) {
+        let (bytes, config) = (batch.bytes().clone(), LogConfig::default());
+        let origin = Origin::TransactionMarker { transaction_version: 0 };
+        log.append_as_leader(Time::ZERO, bytes, LeaderEpoch(1), origin, &config).expect("a sound batch");
+        log.maybe_increment_high_watermark(log.log_end_offset());
     }
 
     #[test]

@@ -8,9 +8,10 @@
 //! - [`loss`]: what excuses a lost record, and what it does not excuse
 //! - [`writes`]: what producers sent and were told; [`producer_ids`]: whose ids they write by
 //! - [`lives`]: what never falls; [`purgatory`]: what a broker has forgotten
-//! - [`coordinator`], [`modern_group`]: what a group coordinator knows, held to its log; [`member`]: who owns what;
-//!   [`positions`]: what consumers commit
+//! - [`coordinator`], [`committed_offsets`], [`modern_group`]: what a group coordinator knows, held to its log; [`member`]:
+//!   who owns what; [`positions`]: what consumers commit
 //! - [`share`]: what leaders hand out to share groups, and what those are done with
+//! - [`transactions`]: markers, stable offsets, readers of committed data, coordinators' decisions, applications' results
 //! - [`stranded`]: groups that nobody rebalances
 //! - [`ledger`]: what the lab tells a person of records, held to what is there
 //! - [`touched`], [`sight`]: how it is seen
@@ -18,6 +19,7 @@
 //! **Invariant:** a fault that is found here is one of the system, or of the rule it is held to; the watch changes nothing.
 
 mod commit;
+mod committed_offsets;
 mod coordinator;
 mod history;
 mod ledger;
@@ -36,6 +38,7 @@ mod share;
 mod sight;
 mod stranded;
 mod touched;
+mod transactions;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,6 +56,8 @@ pub use self::quorum::unrest as unrest_of_quorum;
 use self::share::{Kept, ShareWatch};
 use self::stranded::Stranded;
 use self::touched::Touched;
+use self::transactions::TransactionWatch;
+pub use self::transactions::Work;
 use self::writes::Sent;
 use super::check::{Check, Verdict};
 use crate::kafka::broker::SHARE_STATE_TOPIC;
@@ -62,7 +67,7 @@ use crate::kafka::raft::QuorumRole;
 use crate::kafka::share::ShareKey;
 use crate::kafka::time::Time;
 use crate::kafka::types::{
-    BrokerId, ClientName, GroupId, NodeId, ProducerId, Topic, TopicId, TopicPartition,
+    BrokerId, ClientName, GroupId, NodeId, Offset, ProducerId, Topic, TopicId, TopicPartition,
 };
 use crate::lab::ledger::Ledger;
 use crate::sim::World;
@@ -79,6 +84,7 @@ pub struct Watch {
     members: MemberWatch,
     shares: ShareWatch,
     stranded: Stranded,
+    transactions: TransactionWatch,
     partitions: BTreeMap<TopicPartition, PartitionWatch>,
     /// The producers that write with acks=all.
     acks_all: BTreeSet<ClientName>,
@@ -107,9 +113,9 @@ fn compared_of<'a>(counts: &'a mut Counts, history: &History) -> &'a mut u64 {
 }
 
 impl Watch {
-    /// `acks_all`: the producers that write with acks=all.
-    pub fn new(acks_all: BTreeSet<ClientName>) -> Watch {
-        Watch { acks_all, ..Watch::default() }
+    /// `acks_all`: the producers that write with acks=all; `results`: where applications put one for each record.
+    pub fn new(acks_all: BTreeSet<ClientName>, results: Option<Topic>) -> Watch {
+        Watch { acks_all, transactions: TransactionWatch::new(results), ..Watch::default() }
     }
 
     /// How often something was held to a rule.
@@ -220,6 +226,27 @@ impl Watch {
         touched
     }
 
+    /// A transaction that has not come to its end.
+    pub fn unsettled_transaction(&self, world: &World) -> Option<String> {
+        self.transactions.unsettled(world)
+    }
+
+    /// Transactions that nobody will end, as something was lost: where each begins.
+    pub fn hanging_transactions(&self, world: &World) -> Vec<(TopicPartition, Offset)> {
+        self.transactions.hanging(world)
+    }
+
+    /// At rest: transactions have ended as it was decided, and applications have done their `work`.
+    pub fn check_transactions(&mut self, world: &World, work: Option<Work<'_>>) -> Verdict {
+        self.transactions.check_ends(world, &mut self.counts)?;
+        let Some(work) = work else { return Ok(()) };
+        let topic = self.metadata.image.topic(&Topic::new("__consumer_offsets"));
+        let Some(count) = topic.map(|topic| topic.partitions.len() as i32) else { return Ok(()) };
+        let partition = partition_for(work.group.as_str(), count);
+        let committed = |tp: &TopicPartition| self.coordinators.committed(partition, work.group, tp);
+        self.transactions.check_outputs(world, &work, committed, &mut self.counts)
+    }
+
     /// What happened to members of groups from event number `seen` on.
     fn hear_members(&mut self, world: &World, seen: u64) -> Verdict {
         let (partitions, image) = (&self.partitions, &self.metadata.image);
@@ -249,6 +276,7 @@ impl Watch {
             self.coordinators.hear(entry.key.time, &entry.event);
             self.members.hear(world, entry.key.time, &entry.event, is_kept, &mut self.counts)?;
             self.shares.hear(world, &entry.event, kept, &mut self.counts)?;
+            self.transactions.hear(world, &entry.event, &mut self.counts)?;
         }
         Ok(())
     }

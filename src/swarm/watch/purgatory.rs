@@ -93,9 +93,14 @@ fn neglected(broker: &Broker) -> Option<String> {
             };
             let cached = session.get(&(partition.topic_id, tp.partition))?;
             let log = &partition.log;
-            let bound = if session.follower.is_some() { log.log_end_offset() } else { log.high_watermark() };
-            let told = (cached.wanted.fetch_offset, cached.high_watermark, cached.log_start_offset);
-            if told != (bound, log.high_watermark(), log.log_start_offset()) {
+            let offset = cached.wanted.fetch_offset;
+            // A session does not say whether its fetcher waits for open transactions.
+            let is_at_end = match session.follower {
+                Some(_) => offset == log.log_end_offset(),
+                None => offset == log.high_watermark() || offset == log.last_stable_offset(),
+            };
+            let told = (offset, cached.high_watermark, cached.log_start_offset);
+            if !is_at_end || (told.1, told.2) != (log.high_watermark(), log.log_start_offset()) {
                 return Some(format!("a session of {:?} knows {told:?} of {tp}", session.follower));
             }
         }

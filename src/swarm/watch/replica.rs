@@ -21,7 +21,7 @@ impl Watch {
         let compared = watch.check_replica(world, &self.metadata, broker, partition);
         let compared = compared.map_err(|broken| broken.at(format!("{tp} on broker {broker}")))?;
         *compared_of(&mut self.counts, &watch.history) += compared;
-        Ok(())
+        self.transactions.follow(world, broker, partition, watch, &mut self.counts)
     }
 
     /// R-REPL-6: a leader writes in its epoch.

@@ -216,13 +216,24 @@ impl Done {
         (from, to): (Offset, Offset),
     ) -> Option<String> {
         let log = &sight::replica(world, broker, tp)?.log;
-        let records = log.records_between(from.max(log.log_start_offset()), to.min(log.log_end_offset()));
-        let records = match records {
-            Ok(records) => records,
-            Err(error) => return Some(format!("{tp}: {error}")),
-        };
-        let passed = records.iter().find(|record| !self.offsets.contains(&record.offset))?;
-        Some(format!("from {from} to {to} of {tp}, past {}, with which nobody was done", passed.offset))
+        let from_here = from.max(log.log_start_offset());
+        // The ends of transactions are handed to nobody.
+        for batch in log.batches_from(from_here).take_while(|batch| batch.base_offset() < to) {
+            let records = match batch.records() {
+                Ok(records) if !batch.is_control() => records,
+                Ok(_) => continue,
+                Err(error) => return Some(format!("{tp}: {error}")),
+            };
+            let mut between = records.iter().map(|record| record.offset);
+            if let Some(passed) =
+                between.find(|at| *at >= from_here && *at < to && !self.offsets.contains(at))
+            {
+                return Some(format!(
+                    "from {from} to {to} of {tp}, past {passed}, with which nobody was done"
+                ));
+            }
+        }
+        None
     }
 
     /// What the start has passed because it is done, and not because the log begins further up, was persisted before.

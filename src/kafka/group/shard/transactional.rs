@@ -13,10 +13,11 @@ use crate::kafka::group::classic::ClassicGroup;
 use crate::kafka::group::commit::{Asked, Commit};
 use crate::kafka::group::context::Context;
 use crate::kafka::group::modern::consumer::CommitScope;
-use crate::kafka::group::offsets::Author;
+use crate::kafka::group::offsets::{Author, OffsetChange};
 use crate::kafka::group::transactional::{WriterOf, pending_record};
 use crate::kafka::group::write::{Applied, InTransaction, Then, Write};
 use crate::kafka::log::VerificationGuard;
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::coordinator_records::OffsetCommitValue;
 use crate::kafka::types::{ClientName, GroupEpoch, GroupId, MemberId, Offset, ProducerEpoch, ProducerId};
@@ -45,6 +46,14 @@ impl Shard {
         let pending = |(tp, value)| ((group.clone(), tp), OffsetCommitValue { topic_id: None, ..value });
         let offsets: Vec<_> = values.into_iter().map(pending).collect();
         let records = offsets.iter().map(|(key, value)| pending_record(key, value)).collect();
+        let mut changes = Vec::new();
+        if plant::is(Plant::OffsetsBeforeCommit) {
+            changes.extend(offsets.iter().map(|((group, tp), value)| {
+                let (group, tp, after) = (group.clone(), tp.clone(), Some(value.clone()));
+                let before = self.newest.set(&group, &tp, after.clone());
+                OffsetChange { group, tp, before, after, author: Author::Client(client.clone()) }
+            }));
+        }
         let then = Then::Answer { to: id, response: commit.response() };
         let writer = WriterOf {
             producer_id: ProducerId(request.producer_id.0),
@@ -52,7 +61,8 @@ impl Shard {
             guard,
         };
         let transaction = Some(InTransaction { writer, offsets, author: Author::Client(client.clone()) });
-        let applied = Applied { transaction, created: created.then_some(group), ..Applied::default() };
+        let applied =
+            Applied { changes, transaction, created: created.then_some(group), ..Applied::default() };
         self.submit(Some(Write { records, applied, then }), cx);
     }
 
