@@ -54,6 +54,9 @@ pub enum Stop {
     OutOfEvents,
 }
 
+/// Events of the trace that a checkpoint keeps: all of them in each would hold far more than the run itself does.
+const KEPT_EVENTS: usize = 128;
+
 /// A moment of a run: how many events were done by then, and the time, which may be after the last of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
@@ -190,6 +193,13 @@ impl Session {
     /// Commands of the journal that could not be carried out again, which are none if journal and scenario belong together.
     pub fn failures(&self) -> &[(Entry, CommandFailure)] {
         &self.failures
+    }
+
+    /// A copy from which the same run goes on, and which holds few of the events before it.
+    pub fn checkpoint(&self) -> Session {
+        let mut copy = self.clone();
+        copy.world.keep_newest_events(KEPT_EVENTS);
+        copy
     }
 
     pub fn position(&self) -> Position {

@@ -59,6 +59,15 @@ impl Trace {
         self.chunks.push_back(Rc::new(chunk));
     }
 
+    /// Lets all go but the newest, at least `events` of them.
+    pub fn keep_newest(&mut self, events: usize) {
+        let chunks = events.div_ceil(ENTRIES_PER_CHUNK) + 1;
+        while self.chunks.len() > chunks {
+            self.chunks.pop_front();
+            self.dropped += ENTRIES_PER_CHUNK as u64;
+        }
+    }
+
     /// How many events there have been.
     pub fn len_ever(&self) -> u64 {
         let last = self.chunks.back().map_or(0, |chunk| chunk.len());
@@ -117,6 +126,16 @@ mod tests {
         assert_eq!(trace(256).len_ever(), 256);
         assert!(numbers(Trace::default().since(7)).is_empty());
         assert_eq!(numbers(trace(3).entries().rev()), [2, 1, 0]);
+    }
+
+    #[test]
+    fn the_newest_can_be_kept_alone_and_their_numbers_stay() {
+        let mut short = trace(1000);
+        short.keep_newest(128);
+        assert_eq!((short.len_ever(), numbers(short.since(990))), (1000, (990..1000).collect()));
+        assert_eq!(numbers(short.entries()), (768..1000).collect::<Vec<_>>());
+        short.keep_newest(5000);
+        assert_eq!(short.first_kept(), 768);
     }
 
     #[test]

@@ -173,6 +173,11 @@ impl World {
         &self.trace
     }
 
+    /// Lets go of what happened, but for the newest.
+    pub fn keep_newest_events(&mut self, events: usize) {
+        self.trace.keep_newest(events);
+    }
+
     /// When the next entry is due.
     pub fn next_at(&self) -> Option<Time> {
         self.next_key().map(|key| key.time)

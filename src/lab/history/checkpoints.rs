@@ -31,20 +31,11 @@ impl Checkpoints {
             Ok(_) => return,
             Err(index) => index,
         };
-        self.kept.insert(index, Checkpoint { branch, run: run.clone() });
+        self.kept.insert(index, Checkpoint { branch, run: run.checkpoint() });
         if self.kept.len() > LIMIT {
             let places: Vec<_> = self.kept.iter().map(|kept| (kept.branch, kept.run.events_done())).collect();
             self.kept.remove(least_missed(&places, run.events_done()));
         }
-    }
-
-    /// The latest in this lineage whose position is `fit`, which all before a fitting one are too.
-    pub fn before(
-        &self,
-        lineage: Vec<(BranchId, Position)>,
-        fit: impl Fn(Position) -> bool,
-    ) -> Option<Session> {
-        self.latest(lineage, fit).map(|found| found.run.clone())
     }
 
     /// Those of this lineage.
@@ -56,20 +47,17 @@ impl Checkpoints {
         self.kept.iter().filter(belongs).map(|kept| &kept.run)
     }
 
-    pub fn last_before(&self, lineage: Vec<(BranchId, Position)>, position: Position) -> Option<Position> {
-        self.latest(lineage, |kept| kept <= position).map(|found| found.run.position())
-    }
-
-    fn latest(
+    /// The latest in this lineage whose position fits, as that of all before a fitting one does.
+    pub fn latest(
         &self,
         lineage: Vec<(BranchId, Position)>,
         fit: impl Fn(Position) -> bool,
-    ) -> Option<&Checkpoint> {
+    ) -> Option<&Session> {
         let of_branch = lineage.into_iter().filter_map(|(branch, up_to)| {
             let mut kept = self.kept.iter().filter(move |kept| kept.branch == branch);
             kept.rfind(|kept| kept.run.position() <= up_to && fit(kept.run.position()))
         });
-        of_branch.max_by_key(|kept| kept.run.position())
+        of_branch.map(|kept| &kept.run).max_by_key(|run| run.position())
     }
 }
 

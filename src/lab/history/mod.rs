@@ -170,9 +170,7 @@ impl History {
     /// done.
     pub fn seek(&mut self, time: Time) {
         let time = time.max(Time::ZERO).min(self.end().time);
-        let start = self.checkpoints.before(self.lineage(), |position| position.time <= time);
-        let may_go_on = self.present.now() <= time;
-        self.restore(start.filter(|start| !may_go_on || start.events_done() > self.present.events_done()));
+        self.come_before(|position| position.time <= time, true);
         self.run(time, u64::MAX, StopsAt::Nothing);
     }
 
@@ -203,10 +201,7 @@ impl History {
     /// Goes to a position of the present branch, at the latest to its end.
     pub fn go_to(&mut self, position: Position) {
         let position = position.min(self.end());
-        let is_before = |before: Position| before <= position;
-        let start = self.checkpoints.before(self.lineage(), is_before);
-        let may_go_on = is_before(self.present.position());
-        self.restore(start.filter(|start| !may_go_on || start.events_done() > self.present.events_done()));
+        self.come_before(|before| before <= position, true);
         let run_up = position.events.saturating_sub(RUN_UP);
         if run_up > self.present.events_done() + RUN_UP {
             self.present.go_to(Position { events: run_up, time: Time::ZERO });
@@ -238,8 +233,7 @@ impl History {
         let Some(branch) = self.branches.get(id.0).filter(|_| id != self.current) else { return };
         let time = self.present.now().min(branch.end.time);
         self.current = id;
-        let start = self.checkpoints.before(self.lineage(), |position| position.time <= time);
-        self.restore(start);
+        self.come_before(|position| position.time <= time, false);
         self.seek(time);
     }
 
@@ -256,9 +250,13 @@ impl History {
         lineage
     }
 
-    fn restore(&mut self, checkpoint: Option<Session>) {
-        if let Some(checkpoint) = checkpoint {
-            self.present = checkpoint;
+    /// Goes to the latest checkpoint of the present branch that fits, unless the present does, is later, and belongs to it.
+    fn come_before(&mut self, fits: impl Fn(Position) -> bool, is_of_branch: bool) {
+        let present = self.present.position();
+        let stays = |start: Position| is_of_branch && fits(present) && start <= present;
+        let start = self.checkpoints.latest(self.lineage(), &fits);
+        if let Some(start) = start.filter(|start| !stays(start.position())) {
+            self.present = start.clone();
             self.present.follow(self.branches[self.current.0].journal.clone());
         }
     }
@@ -273,8 +271,8 @@ impl History {
     fn keep_if_due(&mut self) {
         self.note_end();
         let position = self.present.position();
-        let last = self.checkpoints.last_before(self.lineage(), position);
-        if last.is_none_or(|last| position.events >= last.events + INTERVAL) {
+        let last = self.checkpoints.latest(self.lineage(), |kept| kept <= position);
+        if last.is_none_or(|last| position.events >= last.events_done() + INTERVAL) {
             self.keep();
         }
     }

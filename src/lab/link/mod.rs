@@ -29,6 +29,8 @@ pub struct Link {
     pub name: String,
     /// The scenario as it was written.
     pub scenario: String,
+    /// Of the run, which may not be the scenario's.
+    pub seed: u64,
     /// Each command with its place: microseconds, sequence.
     commands: Vec<(i64, u64, String)>,
     /// The last of them is the moment that is linked to.
@@ -49,6 +51,7 @@ impl Link {
         Link {
             name: name.to_owned(),
             scenario: present.text().to_owned(),
+            seed: present.seed(),
             commands: present.journal().entries().iter().map(command).collect(),
             milestones,
         }
@@ -100,7 +103,8 @@ mod tests {
     const DEFAULT: &str = include_str!("../../../static/scenarios/default.toml");
 
     fn history() -> History {
-        let mut history = History::open(DEFAULT, Options::default()).expect("the scenario is right");
+        let options = Options { seed: Some(7), ..Options::default() };
+        let mut history = History::open(DEFAULT, options).expect("the scenario is right");
         history.run(Time::from_ms(13_000), u64::MAX, StopsAt::Nothing);
         history.command("kill broker 3").expect("it runs");
         history.run(Time::from_ms(30_000), u64::MAX, StopsAt::Nothing);
@@ -186,10 +190,17 @@ mod tests {
         let parts = (
             any::<String>(),
             any::<String>(),
+            any::<u64>(),
             prop::collection::vec(command, 0..20),
             prop::collection::vec(milestone, 1..5),
         );
-        parts.prop_map(|(name, scenario, commands, milestones)| Link { name, scenario, commands, milestones })
+        parts.prop_map(|(name, scenario, seed, commands, milestones)| Link {
+            name,
+            scenario,
+            seed,
+            commands,
+            milestones,
+        })
     }
 
     proptest! {

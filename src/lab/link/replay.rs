@@ -49,7 +49,8 @@ impl Replay {
         if !link.milestones.is_sorted_by_key(Milestone::position) {
             return Err(LinkError::Content.into());
         }
-        let mut history = History::open(&link.scenario, Options::default())?;
+        let options = Options { seed: Some(link.seed), ..Options::default() };
+        let mut history = History::open(&link.scenario, options)?;
         history.follow(journal);
         Ok((history, Replay { milestones: link.milestones.clone(), passed: 0 }))
     }

@@ -64,7 +64,7 @@ pub enum End {
     Expected,
     /// It is decided; the marker is on its way.
     Decided,
-    /// Its coordinator's place is empty for now, or is being read.
+    /// Nobody coordinates it at present, or its coordinator still reads its log.
     Unknown,
     /// Nobody: it hangs, and holds up whoever reads committed data (R-TXN-25).
     Nobody,
