@@ -90,14 +90,14 @@ fn auto_commit_happens_inside_poll_and_holds_what_earlier_polls_returned() {
 }
 
 /// A49: ten records of 1.1 s each, a crash 5.3 s after the poll that returned them; and what who takes over begins with.
-fn crashed_in_the_fifth(program: &[&str]) -> (Vec<i64>, i64) {
+fn crashed_in_the_fifth(program: &[&str]) -> (Vec<i64>, i64, String) {
     let mut c = ten_records();
     let config = &[("auto.offset.reset", "earliest")];
     c.consumer("first", "g", &["t"], program, config);
     c.until_event("all are returned", 30_000, |event| matches!(event, Event::Polled { to: Offset(10), .. }));
     c.run_ms(5_300);
     c.give(Command::Crash("first".into()));
-    c.consumer("second", "g", &["t"], &["poll"], config);
+    c.consumer("second", "g", &["t"], &["poll", "process 1ms"], config);
     c.until_event(
         "its session is over",
         60_000,
@@ -108,14 +108,18 @@ fn crashed_in_the_fifth(program: &[&str]) -> (Vec<i64>, i64) {
         Event::PositionSet { offset, .. } => Some(offset.0),
         _ => None,
     });
-    (finished, begins.expect("just seen"))
+    c.run_ms(10_000);
+    (finished, begins.expect("just seen"), c.outcome_of("g", "t"))
 }
 
 #[test]
 fn a49_automatic_commits_in_the_loop_repeat_and_with_a_worker_beside_it_they_lose_r_cons_18() {
-    assert_eq!(crashed_in_the_fifth(&["poll", "process 1100ms"]), (vec![0, 1, 2, 3], 0), "0 to 3 come again");
-    let (_, begins) = crashed_in_the_fifth(&["poll"]);
-    assert_eq!(begins, 10, "the poll after 5 s committed what the worker has not done: 4 to 9 never come");
+    let (finished, begins, outcome) = crashed_in_the_fifth(&["poll", "process 1100ms"]);
+    assert_eq!((finished, begins), (vec![0, 1, 2, 3], 0), "0 to 3 come again");
+    assert_eq!(outcome, "delivered 10, processed 10, processed twice 4");
+    let (finished, begins, outcome) = crashed_in_the_fifth(&["poll", "hand off 1100ms to 1 workers"]);
+    assert_eq!((finished, begins), (vec![0, 1, 2, 3], 10), "the poll after 5 s committed all ten");
+    assert_eq!(outcome, "delivered 10, processed 4, missed 6", "4 to 9 never come");
 }
 
 /// R-CONS-12.

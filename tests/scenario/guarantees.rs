@@ -85,7 +85,7 @@ fn automatic_commits_in_the_poll_loop_repeat_and_never_lose_wherever_the_program
 }
 
 /// A client of a profile that is killed when the automatic commit is confirmed, `ms` later; where the next one begins.
-fn killed_after_the_commit(client: &str, ms: i64) -> (Vec<usize>, i64) {
+fn killed_after_the_commit(client: &str, ms: i64) -> (Vec<usize>, i64, String) {
     let mut c = ten_records();
     let configs = "auto.offset.reset=earliest session.timeout.ms=6000";
     c.give(read(&format!("add consumer first to g topics t {client} {configs}")));
@@ -95,7 +95,7 @@ fn killed_after_the_commit(client: &str, ms: i64) -> (Vec<usize>, i64) {
     c.run_ms(ms);
     c.give(read("crash first"));
     let before = processed(&c);
-    c.give(read(&format!("add consumer second to g topics t program poll {configs}")));
+    c.give(read(&format!("add consumer second to g topics t program \"poll; process 1ms\" {configs}")));
     c.until_event(
         "the second takes over",
         60_000,
@@ -105,26 +105,31 @@ fn killed_after_the_commit(client: &str, ms: i64) -> (Vec<usize>, i64) {
         Event::PositionSet { offset, .. } => Some(offset.0),
         _ => None,
     });
-    (before, begins.expect("just seen"))
+    c.run_ms(10_000);
+    (before, begins.expect("just seen"), c.outcome_of("g", "t"))
 }
 
 /// A49 (b), R-CONS-18: the commit is of what poll() returned, whatever the worker has done.
 #[test]
 fn a49_automatic_commits_lose_what_was_handed_to_workers_and_not_done() {
-    let (done, begins) =
+    let (done, begins, outcome) =
         killed_after_the_commit("profile java-hand-off program \"poll; hand off 1100ms to 1 workers\"", 0);
     assert_eq!(begins, 10, "all ten are committed");
     assert!(done[9] == 0 && done[0] == 1, "and the last was never done: {done:?}");
+    let finished = done.iter().filter(|times| **times > 0).count();
+    assert_eq!(outcome, format!("delivered 10, processed {finished}, missed {}", 10 - finished));
 }
 
 /// A49 (c): the record in hand counts as done from the moment at which librdkafka hands it over.
 #[test]
 fn a49_librdkafkas_timer_loses_the_record_in_hand_and_repeats_what_finished_since() {
     let client = "profile librdkafka program \"poll; process 1100ms\"";
-    let (done, begins) = killed_after_the_commit(client, 0);
+    let (done, begins, outcome) = killed_after_the_commit(client, 0);
     let in_hand = done.iter().position(|count| *count == 0).expect("one is in hand") as i64;
     assert_eq!(begins, in_hand + 1, "the record in hand is lost, nothing else: {done:?}");
-    let (done, begins) = killed_after_the_commit(client, 3_000);
+    assert_eq!(outcome, "delivered 10, processed 9, missed 1");
+    let (done, begins, outcome) = killed_after_the_commit(client, 3_000);
+    assert!(outcome.starts_with("delivered 10, processed 10, processed twice "), "{outcome}");
     let in_hand = done.iter().position(|count| *count == 0).expect("one is in hand") as i64;
     assert!((1..=3).contains(&(in_hand - begins)), "what finished since the tick comes again: {done:?}");
 }

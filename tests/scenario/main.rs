@@ -41,6 +41,7 @@ mod racks;
 mod rebalances;
 mod replication;
 mod retention;
+mod sent;
 mod share_admin;
 mod share_consumers;
 mod sharing;

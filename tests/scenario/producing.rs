@@ -1,4 +1,4 @@
-//! What producers do with records, as a person asks for them: cases A07, A09, A10, A12, A73 and EX-13.
+//! What producers do with records, as a person asks for them: cases A09, A10, A12 and A73.
 
 use glassbroker::kafka::event::{Event, ProducerEvent};
 use glassbroker::kafka::protocol::ErrorCode;
@@ -21,15 +21,6 @@ fn refusal(c: &mut Cluster, text: &str) -> String {
     c.try_give(command).expect_err(text).reason
 }
 
-/// The partitions of a producer's batches in the order in which they were sent first.
-fn partitions(c: &Cluster) -> Vec<i32> {
-    let first = |event: &Event| match event {
-        Event::BatchSent { tp, attempt: 1, .. } => Some(tp.partition),
-        _ => None,
-    };
-    c.events().filter_map(first).collect()
-}
-
 /// The numbers in the values of the records in t-0, with the leader 1.
 fn numbers(c: &Cluster) -> Vec<i64> {
     let digits = |value: &String| value.chars().filter(char::is_ascii_digit).collect::<String>().parse();
@@ -38,19 +29,6 @@ fn numbers(c: &Cluster) -> Vec<i64> {
 
 fn acknowledged(c: &Cluster, name: &str) -> i64 {
     c.producer_state(name).counts().acknowledged
-}
-
-/// R-PROD-11.
-#[test]
-fn a07_keyless_records_one_a_second_go_to_one_partition_for_211_seconds() {
-    let mut c = cluster(3).topic("t", 3, 1, &[]);
-    order(&mut c, "add producer p to t rate 1/s keys none value-size 10");
-    c.run_ms(700_000);
-    let sent = partitions(&c);
-    let turns: Vec<usize> = sent.chunk_by(|a, b| a == b).map(<[i32]>::len).collect();
-    assert!(sent.len() >= 690 && turns.len() > 1, "{turns:?}");
-    let whole = &turns[..turns.len() - 1];
-    assert!(whole.iter().all(|turn| turn.is_multiple_of(211)), "78 bytes each, up to 16384: {turns:?}");
 }
 
 /// R-PROD-12: the sticky partitioner avoids long queues.
@@ -180,27 +158,6 @@ fn a73_configs_that_do_not_go_together_are_refused_or_switch_idempotence_off() {
         refusal(&mut c, "add producer b to t rate 10/s keys none delivery.timeout.ms=1000"),
         "delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms"
     );
-}
-
-/// R-PROD-14, R-PLACE-7.
-#[test]
-fn ex_13_more_partitions_send_a_key_elsewhere() {
-    let mut c = cluster(1).topic("t", 3, 1, &[]);
-    for (name, key) in [("a", "user-1"), ("b", "order-1003"), ("c", "user-3")] {
-        order(&mut c, &format!("add producer {name} to t rate 10/s keys {key} metadata.max.age.ms=2000"));
-    }
-    let last = |c: &Cluster, name: &str| {
-        let of = |event: &Event| match event {
-            Event::BatchSent { client, tp, .. } if client.as_str() == name => Some(tp.partition),
-            _ => None,
-        };
-        c.events().rev().find_map(of).expect("it has sent")
-    };
-    c.run_ms(2_000);
-    assert_eq!(["a", "b", "c"].map(|name| last(&c, name)), [2, 1, 2]);
-    order(&mut c, "add partitions to t up to 4");
-    c.run_ms(5_000);
-    assert_eq!(["a", "b", "c"].map(|name| last(&c, name)), [0, 0, 3]);
 }
 
 /// R-PROD-5, R-LOG-21.

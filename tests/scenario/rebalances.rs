@@ -6,6 +6,7 @@ use glassbroker::client::producer::workload::ValuePattern;
 use glassbroker::kafka::event::{Event, GroupEvent, MemberRemoval};
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::types::{BrokerId, GroupId};
+use glassbroker::lab::ledger::{GroupCount, Within};
 use glassbroker::sim::Command;
 
 use crate::dsl::{Cluster, cluster, config, tp};
@@ -311,6 +312,46 @@ fn a33_a_batch_that_takes_longer_than_the_session_is_no_reason_to_leave_r_cons_2
         c.report()
     );
     assert_eq!(owned(&c, "c1"), ["t-0"]);
+    assert_eq!(c.outcome_of("g", "t"), "delivered 10, processed 10");
+}
+
+/// How many records of each partition wait for the group, as the ledger tells it.
+fn waiting(c: &Cluster) -> Vec<i64> {
+    let totals = c.ledger().totals();
+    let of = |index: i32| totals.group(&GroupId::new("g"), &Within::Partition(tp(&format!("t-{index}"))));
+    (0..4).map(|index| of(index).count_of(GroupCount::Waiting)).collect()
+}
+
+#[test]
+fn a34_what_waits_for_a_killed_member_is_as_many_seconds_as_its_session_has_and_nothing_else_waits() {
+    let mut c = warm(&[("t", 4)]);
+    for index in 0..4 {
+        c.order(&format!("add producer p-{index} to t rate 1/s keys none partition {index}"));
+    }
+    for name in ["c1", "c2"] {
+        c.consumer(name, "g", &["t"], &["poll", "process 0ms"], &[("auto.offset.reset", "earliest")]);
+    }
+    c.until("both own two", 15_000, |c| owned(c, "c1") == ["t-0", "t-1"] && owned(c, "c2") == ["t-2", "t-3"]);
+    c.run_ms(10_000);
+    assert!(waiting(&c).iter().all(|count| *count <= 1), "{:?}", waiting(&c));
+    c.give(Command::Crash("c2".into()));
+    c.until_event("its session is over", 50_000, |event| {
+        matches!(event, Event::Group(GroupEvent::MemberRemoved { reason: MemberRemoval::SessionExpired, .. }))
+    });
+    let at_the_end = waiting(&c);
+    assert!(at_the_end[..2].iter().all(|count| *count <= 1), "{at_the_end:?}");
+    assert!(at_the_end[2..].iter().all(|count| (42..=48).contains(count)), "{at_the_end:?}");
+    c.until("c1 owns all", 10_000, |c| owned(c, "c1").len() == 4);
+    c.run_ms(5_000);
+    assert!(waiting(&c).iter().all(|count| *count <= 1), "{:?}", waiting(&c));
+    let of_group = c.ledger().totals().group(&GroupId::new("g"), &Within::All);
+    assert_eq!(of_group.count_of(GroupCount::Missed), 0);
+    // A clean close says goodbye: the other has its partitions with the next heartbeat.
+    c.consumer("c3", "g", &["t"], &["poll", "process 0ms"], &[("auto.offset.reset", "earliest")]);
+    c.until("both own two", 15_000, |c| owned(c, "c1").len() == 2 && owned(c, "c3").len() == 2);
+    c.give(Command::Close("c3".into()));
+    c.until("c1 owns all", 4_000, |c| owned(c, "c1").len() == 4);
+    assert!(waiting(&c).iter().all(|count| *count <= 5), "{:?}", waiting(&c));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use glassbroker::kafka::event::{Event, GroupPosition, GroupsTold, TransactionEve
 use glassbroker::kafka::types::{BrokerId, Offset};
 use glassbroker::sim::{Command, Target, WorldConfig};
 
-use crate::dsl::{Cluster, cluster, cluster_with, config, tp};
+use crate::dsl::{Cluster, cluster, cluster_at, cluster_with, config, tp};
 
 /// A producer whose transactions a person begins and ends; it has initialised.
 fn transactional(c: &mut Cluster, name: &str) {
@@ -191,4 +191,132 @@ fn a57_aborted_records_stay_and_only_who_reads_committed_data_does_not_get_them(
     let position = c.consumer_state("read_committed").subscription().position(&tp("t-0"));
     assert_eq!(position.map(|position| position.offset), Some(Offset(4)), "R-CONS-30: behind the marker");
     assert_eq!(c.outcome("t"), "produced 3, acknowledged 3, stored 3, aborted 3");
+}
+
+/// R-TXN-23, R-OBS-6, R-OBS-9: where producers say themselves which partitions they write to and where leaders do.
+#[test]
+fn a58_one_open_transaction_withholds_all_that_is_committed_behind_it() {
+    for version in [2, 1] {
+        let mut c = cluster_at(version, &[]).topic("t", 1, 3, &[]);
+        transactional(&mut c, "x");
+        c.producer("p", "t", "1000/s", &[("linger.ms", "0")]);
+        let config = [("auto.offset.reset", "earliest"), ("isolation.level", "read_committed")];
+        c.consumer("reader", "g", &["t"], &["poll", "process 0ms"], &config);
+        c.send("p", 200);
+        c.until("200 are processed", 20_000, |c| c.outcome_of("g", "t") == "delivered 200, processed 200");
+        c.run_ms(6_000);
+        wish(&mut c, "x", Wish::Begin);
+        send(&mut c, "x");
+        c.send("p", 1_462);
+        c.run_ms(6_000);
+        check_ends(&c, 1_663, 200);
+        let told = "produced 1663, acknowledged 1663, stored 1663, withheld 1463, open 1";
+        assert_eq!(c.outcome("t"), told, "version {version}");
+        assert_eq!(c.outcome_of("g", "t"), "delivered 200, processed 200", "nothing waits that it may see");
+        assert_eq!(lag(&mut c, "g"), 1_463, "the group tool counts up to the high watermark");
+        wish(&mut c, "x", Wish::Commit);
+        c.run_ms(10_000);
+        check_ends(&c, 1_664, 1_664);
+        assert_eq!(c.outcome("t"), "produced 1663, acknowledged 1663, stored 1663");
+        assert_eq!(c.outcome_of("g", "t"), "delivered 1663, processed 1663", "version {version}");
+        assert_eq!(lag(&mut c, "g"), 0);
+    }
+}
+
+/// What the ledger tells of the record at an offset.
+fn now(c: &Cluster, offset: i64) -> Vec<String> {
+    c.ledger().story_at(&tp("t-0"), Offset(offset)).expect("a record was there").now
+}
+
+/// Three transactions, of two records each, the second of which is aborted: each has the producer id and an epoch of its own.
+#[test]
+fn ex_26_each_transaction_has_its_epoch_and_its_own_end_r_txn_17_r_txn_18() {
+    let mut c = cluster(3).topic("t", 1, 3, &[]);
+    transactional(&mut c, "x");
+    for (how, outcome) in [
+        (Wish::Commit, "produced 2, acknowledged 2, stored 2"),
+        (Wish::Abort, "produced 4, acknowledged 4, stored 4, aborted 2"),
+        (Wish::Commit, "produced 6, acknowledged 6, stored 6, aborted 2"),
+    ] {
+        wish(&mut c, "x", Wish::Begin);
+        send(&mut c, "x");
+        send(&mut c, "x");
+        wish(&mut c, "x", how);
+        c.run_ms(1_000);
+        assert_eq!(c.outcome("t"), outcome);
+    }
+    let log = &c.partition(1, "t-0").expect("the leader").log;
+    let written: Vec<(i64, i16, bool)> = log
+        .batches_from(Offset(0))
+        .map(|batch| (batch.base_offset().0, batch.producer_epoch().0, batch.is_control()))
+        .collect();
+    let expected = [0, 1, 2].map(|turn: i16| {
+        let base = 3 * i64::from(turn);
+        // A marker has the epoch that the end of its transaction raises to.
+        [(base, turn, false), (base + 1, turn, false), (base + 2, turn + 1, true)]
+    });
+    assert_eq!(written, expected.concat());
+    let ledger = c.ledger();
+    let producers: std::collections::BTreeSet<_> =
+        ledger.batches().flat_map(|batch| batch.copies.iter().map(|copy| copy.producer)).collect();
+    assert_eq!(producers.len(), 1, "one producer id");
+}
+
+/// R-TXN-8, R-TXN-20, R-TXN-31.
+#[test]
+fn ex_27_what_a_zombie_wrote_is_aborted_and_what_it_writes_afterwards_fails() {
+    for version in [2, 1] {
+        let mut c = cluster_at(version, &[]).topic("t", 1, 3, &[]);
+        let of_both = [("transactional.id", "orders-tx-1"), ("linger.ms", "0")];
+        c.producer("x", "t", "100/s", &of_both);
+        c.run_ms(2_000);
+        wish(&mut c, "x", Wish::Begin);
+        send(&mut c, "x");
+        c.give(Command::Freeze(Target::Client("x".into())));
+        c.producer("y", "t", "100/s", &of_both);
+        c.run_ms(5_000);
+        assert_eq!(c.outcome("t"), "produced 1, acknowledged 1, stored 1, aborted 1", "version {version}");
+        c.give(Command::Thaw(Target::Client("x".into())));
+        send(&mut c, "x");
+        c.give(Command::Transaction { client: "x".into(), wish: Wish::Commit });
+        c.run_ms(2_000);
+        let told = "produced 2, acknowledged 1, failed 1, stored 1, aborted 1";
+        assert_eq!(c.outcome("t"), told, "version {version}");
+        wish(&mut c, "y", Wish::Begin);
+        send(&mut c, "y");
+        wish(&mut c, "y", Wish::Commit);
+        c.run_ms(1_000);
+        assert_eq!(read_by(&mut c, "read_committed"), "delivered 1, processed 1");
+        let (client, number) = ("x".into(), 2);
+        let told = c.ledger().story_of(&client, number).expect("it was made").now;
+        assert!(told.iter().any(|line| line.contains("INVALID_PRODUCER_EPOCH")), "{told:?}");
+    }
+}
+
+/// R-TXN-26: the coordinator looks every 10 s, and 60 s are not more than 60 s.
+#[test]
+fn ex_28_an_abandoned_transaction_withholds_what_is_behind_it_for_60_to_80_seconds() {
+    for version in [2, 1] {
+        let mut c = cluster_at(version, &[]).topic("t", 1, 3, &[]);
+        transactional(&mut c, "x");
+        c.producer("p", "t", "100/s", &[("linger.ms", "0")]);
+        wish(&mut c, "x", Wish::Begin);
+        let begun = c.now_ms();
+        send(&mut c, "x");
+        send(&mut c, "p");
+        let withheld = "produced 2, acknowledged 2, stored 2, withheld 2, open 1";
+        assert_eq!(c.outcome("t"), withheld);
+        c.run_ms(begun + 60_000 - c.now_ms());
+        assert_eq!(c.outcome("t"), withheld, "60 s are not more than 60 s");
+        let marked = c.until_event("it is aborted", 12_000, is_marked) - begun;
+        assert!((60_000..=70_600).contains(&marked), "{marked} ms");
+        c.run_ms(1_000);
+        assert_eq!(c.outcome("t"), "produced 2, acknowledged 2, stored 2, aborted 1");
+        check_ends(&c, 3, 3);
+        assert!(now(&c, 0).iter().any(|line| line.contains("abort")), "{:?}", now(&c, 0));
+        c.give(Command::Transaction { client: "x".into(), wish: Wish::Commit });
+        c.run_ms(2_000);
+        assert_eq!(c.outcome("t"), "produced 2, acknowledged 2, stored 2, aborted 1");
+        assert_eq!(read_by(&mut c, "read_committed"), "delivered 1, processed 1");
+    }
 }
