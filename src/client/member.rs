@@ -1,9 +1,9 @@
 //! A member of a group whose coordinator plans, as a state machine (the state of Kafka's `AbstractMembershipManager`):
 //! consumers of the newer protocol and share consumers are such members.
 //!
-//! Kafka's FENCED, PREPARE_LEAVING and LEAVING are passed through at once here, as no listener of the application has to
-//! be awaited in them: a fenced member joins anew, and one that leaves has said so when it is [`Phase::Unsubscribed`] or
-//! [`Phase::Stale`].
+//! Kafka's FENCED, PREPARE_LEAVING and LEAVING are passed through at once here: a fenced member joins anew, and one that
+//! leaves has said so when it is [`Phase::Unsubscribed`] or [`Phase::Stale`]. A fenced one whose application has to hear first
+//! that it has lost its partitions is [`Phase::Stale`] until then.
 //!
 //! **Invariant:** the epoch is positive only between an answer to a heartbeat and the member's leaving, fencing or end.
 
@@ -220,6 +220,7 @@ impl Member {
     pub fn take(&mut self, taken: LocalAssignment) {
         self.names.retain(|id, _| taken.partitions.contains_key(id));
         self.current = Some(taken);
+        self.under_way = None;
         self.phase = Phase::Acknowledging;
     }
 

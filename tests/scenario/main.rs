@@ -28,6 +28,7 @@ mod isolation;
 mod ledger;
 mod guarantees;
 mod lifecycle;
+mod listeners;
 mod live;
 mod outlived;
 mod placement;

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use super::choice::Choice;
 use super::closing::GroupMembership;
 use super::config::OffsetReset;
+use super::listener::Then;
 use super::looking::{Looking, Lookup};
 use super::owned::Position;
 use super::reason::LeaveReason;
@@ -204,9 +205,14 @@ impl Consumer {
     fn unsubscribe(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
         fx.event(Event::SubscriptionChanged { client: self.spec.name.clone(), to: None });
         self.fetcher.retain(|_| false);
-        if self.subscription.is_in_group() {
-            self.drop_all(RevokeReason::Unsubscribed, fx);
+        match self.subscription.is_in_group() {
+            true => self.drop_all(now, RevokeReason::Unsubscribed, Then::Unsubscribe, fx),
+            false => self.leave_after_unsubscribe(now, fx),
         }
+    }
+
+    /// It has given up its partitions.
+    pub(super) fn leave_after_unsubscribe(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
         if self.spec.has_group() {
             self.leave(now, LeaveReason::Unsubscribed, GroupMembership::Default, fx);
         }
@@ -216,10 +222,16 @@ impl Consumer {
     }
 
     /// Gives up all partitions on the way out of the group (`onLeavePrepare`).
-    pub(super) fn drop_all(&mut self, reason: RevokeReason, fx: &mut Effects<ConsumerTimer>) {
+    pub(super) fn drop_all(
+        &mut self,
+        now: Time,
+        reason: RevokeReason,
+        then: Then,
+        fx: &mut Effects<ConsumerTimer>,
+    ) {
         let membership = &self.membership;
         let lost = membership.identity.generation == Generation::NONE || membership.is_rebalancing();
-        self.give_up_all(if lost { RevokeReason::Lost } else { reason }, fx);
+        self.give_up_all(now, if lost { RevokeReason::Lost } else { reason }, then, fx);
     }
 
     /// R-CONS-8

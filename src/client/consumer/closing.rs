@@ -1,6 +1,6 @@
 //! close(): what a consumer does on its way out (R-CONS-17, R-CONS-27).
 
-use super::reason::LeaveReason;
+use super::listener::Then;
 use super::{Activity, CloseStep, Consumer, ConsumerTimer};
 use crate::kafka::effects::Effects;
 use crate::kafka::event::RevokeReason;
@@ -32,6 +32,7 @@ impl Consumer {
     /// flag and wakeup(). The process ends by [`Effect::Exit`](crate::kafka::effects::Effect::Exit).
     pub fn close(&mut self, now: Time, options: CloseOptions, fx: &mut Effects<ConsumerTimer>) {
         match self.program.activity {
+            _ if self.is_in_close() => return,
             Activity::Stopped | Activity::Closing { .. } => return,
             Activity::Polling { .. } | Activity::Idle => self.begin_close(now, options),
             Activity::Processing { .. }
@@ -39,6 +40,7 @@ impl Consumer {
             | Activity::Hanging { .. }
             | Activity::Calling { .. }
             | Activity::Looking { .. }
+            | Activity::Reacting { .. }
             | Activity::CommittingAsync => {
                 self.close_requested = Some(options);
             }
@@ -50,6 +52,9 @@ impl Consumer {
         let all_ms = options.timeout_ms.unwrap_or(CLOSE_TIMEOUT_MS);
         let timeout_ms = all_ms.min(self.config.common.request_timeout_ms);
         let until = now.plus_ms(timeout_ms);
+        // Whoever was called back will not return.
+        self.program.leave_callback();
+        self.listening = None;
         self.close_requested = Some(options);
         self.program.activity = Activity::Closing { until, step: CloseStep::Committing };
         // commitSync() would throw what is fatal, which close() does not tell.
@@ -70,13 +75,10 @@ impl Consumer {
             CloseStep::Committing if !self.sync_commit_is_over(now, fx) => false,
             CloseStep::Committing if self.commits.wait_for_coordinator() && now < until => false,
             CloseStep::Committing => {
-                let membership = self.close_requested.unwrap_or_default().membership;
-                if self.subscription.is_in_group() {
-                    self.drop_all(RevokeReason::Closing, fx);
+                match self.subscription.is_in_group() {
+                    true => self.drop_all(now, RevokeReason::Closing, Then::Close, fx),
+                    false => self.leave_in_close(now, fx),
                 }
-                let awaited = self.leave(now, LeaveReason::Closing, membership, fx);
-                let step = if awaited { CloseStep::Leaving } else { CloseStep::Left };
-                self.program.activity = Activity::Closing { until, step };
                 true
             }
             CloseStep::Leaving if now < until => false,

@@ -34,6 +34,7 @@ impl Consumer {
             | Activity::Hanging { .. }
             | Activity::Calling { .. }
             | Activity::Looking { .. }
+            | Activity::Reacting { .. }
             | Activity::CommittingAsync => false,
         };
         let application = application || self.commits.wait_for_coordinator();

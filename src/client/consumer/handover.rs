@@ -9,9 +9,11 @@ use std::rc::Rc;
 
 use super::choice::Choice;
 use super::commits::CommitKind;
+use super::listener::Then;
 use super::membership::{JoinPrepare, LastAssignment};
 use super::reason::RejoinReason;
 use super::{Consumer, ConsumerTimer};
+use crate::client::program::Callback;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::{Event, RevokeReason};
 use crate::kafka::group::assignor::RebalanceProtocol;
@@ -42,43 +44,65 @@ impl Consumer {
                     self.commit_positions(now, CommitKind::BeforeJoin, fx);
                 }
                 JoinPrepare::Committed => {
-                    let identity = &self.membership.identity;
-                    if identity.generation == Generation::NONE || identity.member.is_unknown() {
-                        self.give_up_all(RevokeReason::Lost, fx);
-                    } else if self.protocol() == RebalanceProtocol::Eager {
-                        self.give_up_all(RevokeReason::Rebalance, fx);
-                    } else {
-                        self.give_up_unsubscribed(fx);
+                    self.give_up_before_join(now, fx);
+                    if self.is_called_back() || self.to_throw.is_some() {
+                        return false;
                     }
-                    self.stop_leading();
-                    self.membership.prepare = JoinPrepare::Done;
                 }
             }
         }
+    }
+
+    fn give_up_before_join(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        let identity = &self.membership.identity;
+        let kept = Vec::new();
+        if identity.generation == Generation::NONE || identity.member.is_unknown() {
+            self.give_up_all(now, RevokeReason::Lost, Then::Join { kept }, fx);
+        } else if self.protocol() == RebalanceProtocol::Eager {
+            self.tell_revoked(self.subscription.partitions(), RevokeReason::Rebalance, fx);
+            self.call_listener(now, Callback::Revoked, Then::Join { kept }, fx);
+        } else {
+            self.give_up_unsubscribed(now, fx);
+        }
+    }
+
+    /// What had to be given up before the join is given up.
+    pub(super) fn prepared_to_join(&mut self) {
+        self.stop_leading();
+        self.membership.prepare = JoinPrepare::Done;
     }
 
     pub(super) fn protocol(&self) -> RebalanceProtocol {
         self.config.strategy.protocol()
     }
 
-    /// onPartitionsRevoked or onPartitionsLost for all partitions.
-    pub(super) fn give_up_all(&mut self, reason: RevokeReason, fx: &mut Effects<ConsumerTimer>) {
+    /// onPartitionsRevoked or onPartitionsLost for all partitions, if there are any; `then` gives them up.
+    pub(super) fn give_up_all(
+        &mut self,
+        now: Time,
+        reason: RevokeReason,
+        then: Then,
+        fx: &mut Effects<ConsumerTimer>,
+    ) {
         let partitions = self.subscription.partitions();
-        if !partitions.is_empty() {
-            self.subscription.assign(&[]);
-            self.tell_revoked(partitions, reason, fx);
+        if partitions.is_empty() {
+            return self.after_callback(now, then, fx);
         }
+        self.tell_revoked(partitions, reason, fx);
+        let callback = if reason == RevokeReason::Lost { Callback::Lost } else { Callback::Revoked };
+        self.call_listener(now, callback, then, fx);
     }
 
     /// A cooperative member keeps what it still subscribes to.
-    fn give_up_unsubscribed(&mut self, fx: &mut Effects<ConsumerTimer>) {
+    fn give_up_unsubscribed(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
         let subscribed = self.subscription.topics();
         let owned = self.subscription.partitions().into_iter();
         let (kept, revoked): (Vec<_>, Vec<_>) = owned.partition(|tp| subscribed.contains(&tp.topic));
-        if !revoked.is_empty() {
-            self.tell_revoked(revoked, RevokeReason::Unsubscribed, fx);
-            self.subscription.assign(&kept);
+        if revoked.is_empty() {
+            return self.prepared_to_join();
         }
+        self.tell_revoked(revoked, RevokeReason::Unsubscribed, fx);
+        self.call_listener(now, Callback::Revoked, Then::Join { kept }, fx);
     }
 
     /// It watches its own topics only from now on.
@@ -101,15 +125,31 @@ impl Consumer {
         if assignment.iter().any(|tp| !self.subscription.is_subscribed(&tp.topic)) {
             return self.membership.request_rejoin(RejoinReason::AssignmentMismatch);
         }
-        self.take_matching(assignment);
         let assigned: BTreeSet<TopicPartition> = assignment.iter().cloned().collect();
         let owned: BTreeSet<TopicPartition> = self.subscription.partitions().into_iter().collect();
         let revoked: Vec<TopicPartition> = owned.difference(&assigned).cloned().collect();
-        if !revoked.is_empty() {
-            // Only a cooperative member still owns any. Others get them in the rebalance that this one asks for.
-            self.tell_revoked(revoked, RevokeReason::Reassigned, fx);
+        if revoked.is_empty() {
+            return self.take_plan(now, assignment, &owned, fx);
+        }
+        // Only a cooperative member still owns any. Others get them in the rebalance that it asks for.
+        self.tell_revoked(revoked, RevokeReason::Reassigned, fx);
+        let then = Then::TakePlan { assignment: assignment.clone(), owned };
+        self.call_listener(now, Callback::Revoked, then, fx);
+    }
+
+    /// The partitions that it has to give up are given up: it owns what the leader has planned.
+    pub(super) fn take_plan(
+        &mut self,
+        now: Time,
+        assignment: &Rc<[TopicPartition]>,
+        owned: &BTreeSet<TopicPartition>,
+        fx: &mut Effects<ConsumerTimer>,
+    ) {
+        let assigned: BTreeSet<TopicPartition> = assignment.iter().cloned().collect();
+        if !owned.is_subset(&assigned) {
             self.membership.request_rejoin(RejoinReason::Revoked);
         }
+        self.take_matching(assignment);
         let generation = self.membership.identity.generation;
         if let Some(assignor) = self.membership.identity.assignor {
             let last = LastAssignment { partitions: assignment.clone(), generation };
@@ -118,7 +158,7 @@ impl Consumer {
         if !self.commits_by_timer() {
             self.commits.restart_interval(now, &self.config);
         }
-        let added = assigned.difference(&owned).cloned().collect();
+        let added = assigned.difference(owned).cloned().collect();
         let partitions: Vec<TopicPartition> = assigned.into_iter().collect();
         self.subscription.assign(&partitions);
         self.committed_lookup.restart();
@@ -129,6 +169,7 @@ impl Consumer {
             partitions,
             added,
         });
+        self.call_listener(now, Callback::Assigned, Then::Nothing, fx);
     }
 
     /// The leader may know topics that match which this member does not know yet (`maybeUpdateJoinedSubscription`).
@@ -144,12 +185,16 @@ impl Consumer {
         }
     }
 
+    /// Tells that partitions are taken from it, if any are.
     pub(super) fn tell_revoked(
         &self,
         partitions: Vec<TopicPartition>,
         reason: RevokeReason,
         fx: &mut Effects<ConsumerTimer>,
     ) {
+        if partitions.is_empty() {
+            return;
+        }
         fx.event(Event::PartitionsRevoked {
             client: self.spec.name.clone(),
             group: self.spec.group.clone(),

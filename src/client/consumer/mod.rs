@@ -19,6 +19,7 @@ mod fetched;
 mod fetcher;
 mod handover;
 mod heartbeat;
+mod listener;
 mod looking;
 mod membership;
 pub mod modern;
@@ -63,15 +64,16 @@ pub use view::Waiting;
 pub use crate::client::coordinator::Coordinator;
 use crate::client::member::{Member, new_member_id};
 use crate::client::metadata::Metadata;
-use crate::client::program::RunsProgram;
+use crate::client::program::{Callback, RunsProgram};
 use crate::client::requests::{Requests, begin};
 use crate::kafka::effects::{Effects, Input};
-use crate::kafka::event::{Event, RecordPart};
+use crate::kafka::event::{ApplicationEvent, Event, RecordPart};
 use crate::kafka::network_client::NetworkTimer;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, LeaderEpoch, Offset, TopicPartition};
+use listener::Listening;
 use looking::Looking;
 use offsets::CommittedLookup;
 use requests::Call;
@@ -116,6 +118,8 @@ enum Exception {
         offset: Offset,
         part: RecordPart,
     },
+    /// KafkaException: "User rebalance callback throws an error".
+    Listener(Callback),
 }
 
 #[derive(Clone, Debug)]
@@ -129,6 +133,12 @@ pub struct Consumer {
     requests: Requests<Call>,
     metadata: Metadata,
     program: Program,
+    /// The callback that the thread is in, inside a call of the consumer.
+    listening: Option<Rc<Listening>>,
+    /// The first callback that threw in the call that the thread is in.
+    listener_threw: Option<Callback>,
+    /// With the newer protocol: it has lost its partitions, of which the next poll() is to tell the application.
+    has_lost: bool,
     membership: Membership,
     subscription: SubscriptionState,
     commits: Commits,
@@ -183,6 +193,9 @@ impl Consumer {
         let mut consumer = Consumer {
             is_embedded: false,
             program: Program::new(&spec.program),
+            listening: None,
+            listener_threw: None,
+            has_lost: false,
             spec: Rc::new(spec),
             config,
             random,
@@ -249,6 +262,7 @@ impl Consumer {
     /// Goes on with the current line; true if the thread is in another line or phase now.
     fn run_line(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) -> bool {
         if matches!(self.program.activity, Activity::Polling { .. } | Activity::Committing { .. })
+            && !self.is_called_back()
             && let Some(exception) = self.to_throw.take()
         {
             self.throw(now, exception, fx);
@@ -267,8 +281,9 @@ impl Consumer {
                     self.program.take_batch(records);
                     self.finish_line(now, fx)
                 }
-                None => self.to_throw.is_some(),
+                None => self.to_throw.is_some() || self.is_called_back(),
             },
+            Activity::Reacting { until } => until <= now && self.finish_line(now, fx),
             Activity::Processing { .. } => {
                 let Some(done) = self.program.finish_record(now) else { return false };
                 let client = self.spec.name.clone();
@@ -350,7 +365,8 @@ impl Consumer {
             if progress == Progress::Ready && !reuses {
                 progress = self.update_positions(now, fx);
             }
-            if self.to_throw.is_some() || (progress == Progress::Blocked && !expired) {
+            if self.to_throw.is_some() || self.is_called_back() || (progress == Progress::Blocked && !expired)
+            {
                 return None;
             }
             let collected = match self.collect(now, fx) {
@@ -406,6 +422,9 @@ impl Consumer {
         let client = self.spec.name.clone();
         fx.event(match exception {
             Exception::Error(error) => Event::ClientFailed { client, error },
+            Exception::Listener(callback) => {
+                Event::Application(ApplicationEvent::ListenerThrew { client, method: callback.method() })
+            }
             Exception::NoOffset(partitions) => Event::NoOffsetForPartitions { client, partitions },
             Exception::Unreadable { tp, offset, part } => {
                 Event::RecordUnreadable { client, tp, offset, part }
@@ -459,7 +478,12 @@ impl RunsProgram for Consumer {
                 self.commit_async(now, None, fx);
                 self.program.activity = Activity::CommittingAsync;
             }
+            Line::On(_, reaction) => self.react(now, reaction, fx),
         }
+    }
+
+    fn callback_returned(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        self.callback_is_over(now, fx);
     }
 }
 

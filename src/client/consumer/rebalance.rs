@@ -123,6 +123,9 @@ impl Consumer {
                             self.membership.reset(true, found);
                         }
                     }
+                    if self.is_called_back() {
+                        return false;
+                    }
                     self.rejoin_if_the_subscription_changed();
                     if !self.membership.rejoin_needed {
                         return true;

@@ -34,7 +34,7 @@ impl Consumer {
         let mut due: Vec<Time> = self.metadata_due.into_iter().collect();
         match self.program.activity {
             Activity::Stopped | Activity::Idle | Activity::CommittingAsync | Activity::Calling { .. } => {}
-            Activity::Processing { until } => due.push(until),
+            Activity::Processing { until } | Activity::Reacting { until } => due.push(until),
             Activity::Hanging { until, .. } => due.extend(until),
             Activity::Polling { until, .. } => {
                 due.push(until);

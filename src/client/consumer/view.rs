@@ -106,6 +106,7 @@ impl Consumer {
             Activity::Stopped
             | Activity::Processing { .. }
             | Activity::Calling { .. }
+            | Activity::Reacting { .. }
             | Activity::CommittingAsync => Waiting::Nothing,
             Activity::Hanging { since, .. } => Waiting::Hanging { since },
             Activity::Looking { .. } => Waiting::OffsetReset,

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use super::ProgramError;
+use super::{Callback, ProgramError, Reaction};
 use crate::client::saying::Saying;
 use crate::kafka::time::parse_us;
 
@@ -43,6 +43,8 @@ pub enum Line {
     Abort,
     /// flush() of the producer.
     Flush,
+    /// In a callback of the listener for partitions, inside another line.
+    On(Callback, Reaction),
     /// acknowledge() of records that the last poll returned; takes no time. Share consumers alone have it.
     Acknowledge(Saying),
 }
@@ -65,6 +67,11 @@ impl Line {
         let numbered = (1..).zip(lines);
         let program: Vec<Line> =
             numbered.map(|(line, text)| Line::parse(line, text.as_ref())).collect::<Result<_, _>>()?;
+        let below = program.iter().skip_while(|line| line.callback().is_none());
+        if below.clone().any(|line| line.callback().is_none()) {
+            let line = (program.len() - below.count()) as i32 + 1;
+            return Err(ProgramError::BelowCallback { line });
+        }
         match program.iter().any(|line| matches!(line, Line::Poll { .. })) {
             true => Ok(program),
             false => Err(ProgramError::NoPoll),
@@ -100,6 +107,12 @@ impl Line {
                 let workers = workers.ok_or(ProgramError::Workers { line })?;
                 Ok(Line::HandOff { us_per_record: duration_us(line, time)?, workers })
             }
+            ["on", callback, ..] if let Some(callback) = Callback::parse(callback) => {
+                let reaction = reaction(line, &words[2..])?;
+                let reaction =
+                    reaction.ok_or_else(|| ProgramError::UnknownLine { line, text: text.to_owned() })?;
+                Ok(Line::On(callback, reaction))
+            }
             _ if let Some(saying) = Saying::parse(&words) => Ok(Line::Acknowledge(saying)),
             _ => Err(ProgramError::UnknownLine { line, text: text.to_owned() }),
         }
@@ -117,13 +130,22 @@ impl Line {
             Line::CommitTransaction => "commit",
             Line::Abort => "abort",
             Line::Flush => "flush",
+            Line::On(..) => "on",
             Line::Acknowledge(saying) => saying.word(),
+        }
+    }
+
+    /// The callback that it is of.
+    pub fn callback(&self) -> Option<Callback> {
+        match self {
+            Line::On(callback, _) => Some(*callback),
+            _ => None,
         }
     }
 
     /// Whether share consumers have no such line.
     pub fn is_of_consumers_alone(&self) -> bool {
-        matches!(self, Line::CommitRecord(_) | Line::CommitDone | Line::HandOff { .. })
+        matches!(self, Line::CommitRecord(_) | Line::CommitDone | Line::HandOff { .. } | Line::On(..))
             || self.is_of_applications_alone()
     }
 
@@ -164,9 +186,31 @@ impl fmt::Display for Line {
             Line::CommitTransaction => f.write_str("commit transaction"),
             Line::Abort => f.write_str("abort"),
             Line::Flush => f.write_str("flush"),
+            Line::On(callback, reaction) => {
+                write!(f, "on {callback} ")?;
+                match reaction {
+                    Reaction::Commit => f.write_str("commit"),
+                    Reaction::CommitAsync => f.write_str("commit async"),
+                    Reaction::CommitDone => f.write_str("commit done"),
+                    Reaction::Wait { us } => write!(f, "wait {}", time(us)),
+                    Reaction::Throw => f.write_str("throw"),
+                }
+            }
             Line::Acknowledge(saying) => saying.fmt(f),
         }
     }
+}
+
+/// What a callback does, in the words behind its name.
+fn reaction(line: i32, words: &[&str]) -> Result<Option<Reaction>, ProgramError> {
+    Ok(Some(match words {
+        ["commit"] => Reaction::Commit,
+        ["commit", "async"] => Reaction::CommitAsync,
+        ["commit", "done"] => Reaction::CommitDone,
+        ["wait", time] => Reaction::Wait { us: duration_us(line, time)? },
+        ["throw"] => Reaction::Throw,
+        _ => return Ok(None),
+    }))
 }
 
 fn time(us: i64) -> String {
@@ -212,6 +256,10 @@ mod tests {
         check("commit transaction", Line::CommitTransaction, "commit transaction");
         check("commit done", Line::CommitDone, "commit done");
         check("commit record offset", Line::CommitRecord(Committed::Own), "commit record offset");
+        check("on  revoked commit", Line::On(Callback::Revoked, Reaction::Commit), "on revoked commit");
+        let wait = Reaction::Wait { us: 2_000_000 };
+        check("on assigned wait 2s", Line::On(Callback::Assigned, wait), "on assigned wait 2000ms");
+        check("on lost throw", Line::On(Callback::Lost, Reaction::Throw), "on lost throw");
         let saying = Saying { kind: AcknowledgeType::Release, of: Choice::Percent(5) };
         check("release  5%", Line::Acknowledge(saying), "release 5%");
     }
@@ -225,6 +273,11 @@ mod tests {
         let forms = format!("is none of: {KNOWN_LINES}");
         check_refused(&["poll", "sleep 1s"], &format!("line 2: \"sleep 1s\" {forms}"));
         check_refused(&["poll", "process"], &format!("line 2: \"process\" {forms}"));
+        check_refused(&["poll", "on revoked"], &format!("line 2: \"on revoked\" {forms}"));
+        check_refused(
+            &["poll", "on revoked commit", "commit"],
+            "line 2: what a callback does, such as on revoked commit, stands below all other lines",
+        );
         check_refused(&["poll soon"], "line 1: \"soon\" is no duration such as 20ms, 500us or 2s");
         check_refused(&["poll", "process 20"], "line 2: \"20\" is no duration such as 20ms, 500us or 2s");
         check_refused(

@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** a program polls, so that its loop takes time.
 
+mod callback;
 mod line;
 mod order;
 mod stop;
@@ -14,6 +15,9 @@ mod workers;
 
 use std::rc::Rc;
 
+use callback::Called;
+pub(in crate::client) use callback::Next;
+pub use callback::{Callback, Reaction};
 pub use line::{Committed, Line};
 pub use order::{Order, OrderError, text};
 pub use stop::{Passage, Stop, StopError, Which};
@@ -27,7 +31,7 @@ use crate::kafka::types::{ClientName, LeaderEpoch, Offset, TopicPartition};
 
 /// The forms that lines have.
 pub const KNOWN_LINES: &str = "poll, poll 250ms, process 20ms, commit, commit async, commit record, commit record offset, \
-                               hand off 20ms to 4 workers, commit done; an application with a producer also has begin, send \
+                               hand off 20ms to 4 workers, commit done; below them, for callbacks about partitions, on revoked commit, on assigned wait 2s, on lost throw; an application with a producer also has begin, send \
                                results, send offsets, send offsets by group, commit transaction, abort, flush; a share consumer also has accept, release 10%, reject offset 3, renew";
 
 /// A program that cannot be run; lines count from 1.
@@ -45,6 +49,8 @@ pub enum ProgramError {
     NotShared(Line),
     #[error("{0}: only an application that has a producer too can do that")]
     NotForConsumers(Line),
+    #[error("line {line}: what a callback does, such as on revoked commit, stands below all other lines")]
+    BelowCallback { line: i32 },
     #[error("{0}: a share consumer has no such line")]
     NotForShares(Line),
     #[error("line {line}: a pool has between 1 and 1000 workers")]
@@ -89,6 +95,8 @@ pub enum Activity {
     Looking { until: Time },
     /// Inside a call of the application's other client.
     Calling { since: Time },
+    /// Inside a callback about partitions, in the application's own work.
+    Reacting { until: Time },
     /// Inside close(), which gives up at `until`.
     Closing { until: Time, step: CloseStep },
 }
@@ -121,6 +129,8 @@ pub struct Program {
     processed: i32,
     /// How many of them are processed, or handed to workers.
     finished: i32,
+    /// The callback that the thread is in.
+    called: Option<Called>,
     stops: Vec<Stop>,
     pub(in crate::client) workers: Workers,
     /// What it goes on with from its first line on.
@@ -138,6 +148,7 @@ impl Program {
             batch: Rc::from([]),
             processed: 0,
             finished: 0,
+            called: None,
             stops: Vec::new(),
             workers: Workers::default(),
             exchange: None,
@@ -227,17 +238,20 @@ impl Program {
         self.line = self.lines.iter().position(|line| !line.is_per_record()).unwrap_or_default() as i32;
     }
 
-    /// Goes on to the next line, or with the next record in a loop over them.
-    pub(in crate::client) fn next_line(&mut self) {
+    /// Goes on to the next line, with the next record in a loop over them, or back to whoever called the thread back.
+    pub(in crate::client) fn next_line(&mut self) -> Next {
+        if let Some(next) = self.next_in_callback() {
+            return next;
+        }
         if self.line().is_per_record() {
             if !self.ends_loop() {
                 self.line += 1;
-                return;
+                return Next::Line;
             }
             self.processed += 1;
             if !self.is_batch_done() {
                 self.line = self.loop_start();
-                return;
+                return Next::Line;
             }
         }
         self.leave_line();
@@ -245,12 +259,13 @@ impl Program {
         while self.line().is_per_record() && self.is_batch_done() {
             self.leave_line();
         }
+        Next::Line
     }
 
     /// To the line below, or to the first one, and to the first record.
     fn leave_line(&mut self) {
         self.processed = 0;
-        self.line = (self.line + 1) % self.lines.len() as i32;
+        self.line = (self.line + 1) % self.loop_len();
         if self.line == 0
             && let Some(lines) = self.exchange.take()
         {

@@ -31,7 +31,7 @@ pub enum Which {
     Word(String),
 }
 
-/// Which time it comes by there; a line that is done record by record is passed once by each. A line other than poll counts
+/// Which time it comes by there; a line that is done record by record is passed once by each. A line other than poll and those of callbacks counts
 /// only if the last poll returned records: without any it has nothing to do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Passage {
@@ -101,7 +101,8 @@ impl Stop {
         is_idle: bool,
         in_hand: Option<(&TopicPartition, Offset)>,
     ) -> bool {
-        let counts = !is_idle || matches!(line, Line::Poll { .. }) || self.at == Which::Next;
+        let has_work = !is_idle || matches!(line, Line::Poll { .. } | Line::On(..));
+        let counts = has_work || self.at == Which::Next;
         if self.after != after || !counts || !self.means(number, line) {
             return false;
         }

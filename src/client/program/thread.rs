@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** what a line does is the client's; when the next one begins is decided here.
 
-use super::{Activity, Order, Program};
+use super::{Activity, Next, Order, Program};
 use crate::kafka::effects::Effects;
 use crate::kafka::time::Time;
 use crate::kafka::types::ClientName;
@@ -29,11 +29,20 @@ pub(in crate::client) trait RunsProgram {
     fn finish_line(&mut self, now: Time, fx: &mut Effects<Self::Timer>) -> bool {
         let name = self.name();
         if !self.program_mut().is_stopped(now, true, &name, fx) {
-            self.program_mut().next_line();
-            self.come_to_line(now, fx);
+            self.go_on(now, fx);
         }
         true
     }
+
+    fn go_on(&mut self, now: Time, fx: &mut Effects<Self::Timer>) {
+        match self.program_mut().next_line() {
+            Next::Line => self.come_to_line(now, fx),
+            Next::Caller => self.callback_returned(now, fx),
+        }
+    }
+
+    /// The last line of a callback is done: whoever called goes on. Share consumers call nobody back.
+    fn callback_returned(&mut self, _now: Time, _fx: &mut Effects<Self::Timer>) {}
 
     /// A thread that hangs goes on if its time is over, or, without `now`, because somebody wakes it: behind its line or with
     /// it. Whether it does.
@@ -44,8 +53,7 @@ pub(in crate::client) trait RunsProgram {
             return false;
         }
         if after {
-            self.program_mut().next_line();
-            self.come_to_line(now, fx);
+            self.go_on(now, fx);
         } else {
             self.start_line(now, fx);
         }

@@ -88,7 +88,7 @@ impl ShareConsumer {
             | Activity::Polling { until, .. }
             | Activity::Closing { until, .. } => Some(until),
             Activity::Hanging { until, .. } => until,
-            Activity::Calling { .. } | Activity::Looking { .. } => None,
+            Activity::Calling { .. } | Activity::Looking { .. } | Activity::Reacting { .. } => None,
             Activity::Stopped | Activity::Idle | Activity::Committing { .. } | Activity::CommittingAsync => {
                 None
             }

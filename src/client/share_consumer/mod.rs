@@ -178,6 +178,7 @@ impl ShareConsumer {
             | Activity::Idle
             | Activity::CommittingAsync
             | Activity::Calling { .. }
+            | Activity::Reacting { .. }
             | Activity::Looking { .. } => false,
             Activity::Polling { until, .. } => match self.poll(now, until, fx) {
                 Some(records) => {

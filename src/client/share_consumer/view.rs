@@ -85,7 +85,9 @@ impl ShareConsumer {
             Activity::Stopped | Activity::Idle | Activity::Processing { .. } | Activity::CommittingAsync => {
                 Waiting::Nothing
             }
-            Activity::Calling { .. } | Activity::Looking { .. } => Waiting::Nothing,
+            Activity::Calling { .. } | Activity::Looking { .. } | Activity::Reacting { .. } => {
+                Waiting::Nothing
+            }
             Activity::Hanging { since, .. } => Waiting::Hanging { since },
             Activity::Committing { .. } => Waiting::Acknowledged,
             Activity::Closing { step: CloseStep::Committing, .. } => match self.exchange.has(Errand::Close) {

@@ -27,6 +27,10 @@ pub enum ApplicationEvent {
     ResultSent { client: ClientName, of: TopicPartition, offset: Offset },
     /// A call of its producer threw, and what it does about that.
     CallThrew { client: ClientName, call: Rc<str>, exception: Rc<str>, then: Rc<str> },
+    /// A callback about partitions has returned, or has thrown; the method's name.
+    CalledBack { client: ClientName, method: &'static str, took_ms: i64, threw: bool },
+    /// A call of the consumer throws, because a callback has thrown.
+    ListenerThrew { client: ClientName, method: &'static str },
     /// A thread that hung goes on.
     Woken { client: ClientName },
     /// From its first line on, the thread will run another program.

@@ -129,6 +129,10 @@ pub const FORMS: &[Form] = &[
         "set program of consumer-c to \"poll; commit; process 20ms\"",
         "gives it other lines, from its next loop on",
     ),
+    form(
+        "set program of consumer-c to \"poll; process 20ms; on revoked commit; on lost wait 2000ms\"",
+        "says too what it does when partitions are taken from it, are lost or assigned (`on assigned`): commit, commit async, commit done, wait or throw, inside its poll()",
+    ),
     form("set pace of consumer-c to 500ms", "makes it take so long for each record"),
     form(
         "create topic audit partitions 3 replication-factor 3 min.insync.replicas=2",

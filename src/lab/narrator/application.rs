@@ -46,6 +46,21 @@ pub(super) fn tell(time: Time, event: &ApplicationEvent) -> Option<Sentence> {
                 .detail("After an error that can be aborted it begins again with what is committed; after any other it closes its clients.")
                 .rules(&["R-TXN-31"])
         }
+        ApplicationEvent::CalledBack { threw: false, took_ms: 0, .. } => return None,
+        ApplicationEvent::CalledBack { client, method, took_ms, threw: false } => {
+            about(time, Tone::Info, client, format!("{client}: {method} returns after {}", duration(*took_ms)))
+                .detail("It ran inside poll() or close(): no record was handed over meanwhile, and only heartbeats went on.")
+                .rules(&["R-CONS-7"])
+        }
+        ApplicationEvent::CalledBack { client, method, .. } => {
+            about(time, Tone::Bad, client, format!("{client}: {method} throws"))
+                .detail("The classic consumer does what it was about to do, and then the call throws; the newer one does not tell its coordinator that it has what it was given.")
+                .rules(&["R-CONS-7"])
+        }
+        ApplicationEvent::ListenerThrew { client, method } => {
+            let title = format!("{client}: poll() throws KafkaException: User rebalance callback throws an error ({method})");
+            about(time, Tone::Bad, client, title).detail("Its application does not catch that: it closes the consumer.")
+        }
         ApplicationEvent::Woken { client } => {
             about(time, Tone::Info, client, format!("{client}: its program goes on"))
         }

@@ -14,7 +14,7 @@ use super::transaction::Transactions;
 use crate::client::application::Application;
 use crate::client::consumer::{Activity, Committed, Consumer, Line, MemberState, Waiting};
 use crate::client::profile::Profile;
-use crate::client::program::Program;
+use crate::client::program::{Program, Reaction};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ClientName, Generation, GroupId, NodeId, Offset, TopicPartition};
 use crate::view::model::{ConsumedView, ConsumerView, GroupView, Health, ProducingView, Tone};
@@ -230,7 +230,19 @@ pub fn code(line: Line) -> String {
         Line::CommitTransaction => "commitTransaction()".to_owned(),
         Line::Abort => "abortTransaction()".to_owned(),
         Line::Flush => "flush()".to_owned(),
+        Line::On(callback, reaction) => format!("{}: {}", callback.method(), reaction_code(reaction)),
         Line::Acknowledge(saying) => format!("for each: {saying}"),
+    }
+}
+
+fn reaction_code(reaction: Reaction) -> String {
+    match reaction {
+        Reaction::Commit => "commitSync()".to_owned(),
+        Reaction::CommitAsync => "commitAsync()".to_owned(),
+        Reaction::CommitDone => "commitSync(done)".to_owned(),
+        Reaction::Wait { us } if us % 1000 == 0 => format!("{} ms of work", us / 1000),
+        Reaction::Wait { us } => format!("{us} us of work"),
+        Reaction::Throw => "throw".to_owned(),
     }
 }
 
@@ -280,7 +292,23 @@ fn waiting(waiting: &Waiting, now: Time) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::seconds;
+    use super::{code, seconds};
+    use crate::client::consumer::Line;
+
+    #[test]
+    fn lines_of_callbacks_are_told_with_their_method() {
+        let lines = ["poll", "on revoked commit done", "on assigned wait 2s", "on lost throw"];
+        let program = Line::parse_program(&lines).expect("a program");
+        let code: Vec<String> = program.into_iter().skip(1).map(code).collect();
+        assert_eq!(
+            code,
+            [
+                "onPartitionsRevoked: commitSync(done)",
+                "onPartitionsAssigned: 2000 ms of work",
+                "onPartitionsLost: throw"
+            ]
+        );
+    }
 
     #[test]
     fn short_waits_have_tenths() {

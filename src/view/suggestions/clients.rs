@@ -122,11 +122,13 @@ fn orders(model: &Model, of: impl Fn(&ConsumerView) -> Vec<Order>) -> Vec<Comman
 }
 
 /// The programs that each guarantee is told by.
-const PROGRAMS: [&[&str]; 4] = [
+const PROGRAMS: [&[&str]; 6] = [
     &["poll", "process 20ms", "commit"],
     &["poll", "commit", "process 20ms"],
     &["poll", "process 20ms", "commit record"],
     &["poll", "process 20ms"],
+    &["poll", "process 20ms", "on revoked commit"],
+    &["poll", "process 20ms", "commit", "on revoked wait 10s"],
 ];
 const OF_APPLICATIONS: [&[&str]; 3] = [
     &["poll", "begin", "process 5ms", "send results", "send offsets", "commit transaction"],

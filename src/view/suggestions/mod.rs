@@ -208,6 +208,7 @@ mod tests {
             ("hang", "hang pricing for 6min"),
             ("wake", "wake pricing"),
             ("set", "set program of consumer-b to \"poll; commit; process 20ms\""),
+            ("set", "set program of consumer-a to \"poll; process 20ms; on revoked commit\""),
             ("set", "set pace of pricing to 500ms"),
             ("add", "add consumer consumer-c to billing profile librdkafka"),
         ] {

@@ -11,6 +11,7 @@ use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeart
 use kafka_protocol::protocol::StrBytes;
 
 use crate::client::consumer::closing::GroupMembership;
+use crate::client::consumer::listener::Then;
 use crate::client::consumer::membership::{Identity, JoinPrepare, MemberState};
 use crate::client::consumer::reason::LeaveReason;
 use crate::client::consumer::requests::Call;
@@ -31,7 +32,7 @@ pub(in crate::client::consumer) enum HeartbeatKind {
 
 impl Consumer {
     /// Changes the member and, with it, under which id and epoch other requests are sent.
-    pub(super) fn change_member(&mut self, change: impl FnOnce(&mut Member)) {
+    pub(in crate::client::consumer) fn change_member(&mut self, change: impl FnOnce(&mut Member)) {
         let membership = &mut self.membership;
         let Some(member) = &mut membership.modern else { return };
         change(member);
@@ -141,16 +142,28 @@ impl Consumer {
                 self.change_member(|member| member.clock.restart());
             }
             Refusal::TriedAgain => {}
+            // With a listener it joins anew when that has heard of it.
+            Refusal::Fenced if self.defers_loss() => {
+                self.membership.prepare = JoinPrepare::Needed;
+                self.change_member(|member| member.end(Phase::Stale));
+            }
             Refusal::Fenced => {
-                self.give_up_all(RevokeReason::Lost, fx);
+                self.give_up_all(now, RevokeReason::Lost, Then::GiveUp, fx);
                 self.begin_member(fx);
             }
             Refusal::Fatal => {
-                self.give_up_all(RevokeReason::Lost, fx);
+                self.lose_all(now, fx);
                 self.membership.prepare = JoinPrepare::Needed;
                 self.change_member(|member| member.end(Phase::Fatal));
                 self.membership.fatal = Some(error);
             }
+        }
+    }
+
+    /// What it owned is another's, of which the application hears in its next poll() at the latest.
+    fn lose_all(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
+        if !self.defers_loss() {
+            self.give_up_all(now, RevokeReason::Lost, Then::GiveUp, fx);
         }
     }
 
@@ -211,7 +224,7 @@ impl Consumer {
             member.end(phase);
             member.clock.restart();
         });
-        self.give_up_all(RevokeReason::Lost, fx);
+        self.lose_all(now, fx);
         let is_silent = !is_static && operation == GroupMembership::Remain;
         let is_heard = self.membership.coordinator().is_some() && !is_silent;
         if is_heard {

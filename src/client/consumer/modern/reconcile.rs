@@ -6,9 +6,11 @@
 use std::collections::BTreeSet;
 
 use crate::client::consumer::commits::CommitKind;
+use crate::client::consumer::listener::Then;
 use crate::client::consumer::membership::JoinPrepare;
 use crate::client::consumer::{Consumer, ConsumerTimer, Progress};
 use crate::client::member::{Assigned, LocalAssignment, Phase};
+use crate::client::program::Callback;
 use crate::kafka::effects::Effects;
 use crate::kafka::event::{Event, RevokeReason};
 use crate::kafka::time::Time;
@@ -21,6 +23,10 @@ impl Consumer {
         now: Time,
         fx: &mut Effects<ConsumerTimer>,
     ) -> Progress {
+        self.tell_lost(now, fx);
+        if self.is_called_back() {
+            return Progress::Blocked;
+        }
         if let Some(error) = self.membership.fatal {
             self.fail(error);
             return Progress::Blocked;
@@ -30,6 +36,9 @@ impl Consumer {
             return Progress::Ready;
         }
         self.reconcile(now, fx);
+        if self.is_called_back() {
+            return Progress::Blocked;
+        }
         self.commit_if_interval_is_over(now, fx);
         self.match_topics();
         self.membership.heartbeat.poll_until = now.plus_ms(self.config.max_poll_interval_ms.into());
@@ -57,6 +66,9 @@ impl Consumer {
                 JoinPrepare::Committed | JoinPrepare::Done => {
                     self.membership.prepare = JoinPrepare::Needed;
                     self.finish_reconciliation(now, fx);
+                    if self.is_called_back() || self.to_throw.is_some() {
+                        return;
+                    }
                 }
             }
         }
@@ -95,15 +107,31 @@ impl Consumer {
 
     /// onPartitionsRevoked, the new assignment, onPartitionsAssigned.
     fn finish_reconciliation(&mut self, now: Time, fx: &mut Effects<ConsumerTimer>) {
-        let Some(taken) = self.membership.modern.as_mut().and_then(|member| member.under_way.take()) else {
+        let Some(taken) = self.membership.modern.as_ref().and_then(|member| member.under_way.clone()) else {
             return;
         };
         let assigned = self.named(&taken.partitions);
         let owned: BTreeSet<TopicPartition> = self.subscription.partitions().into_iter().collect();
         let revoked: Vec<TopicPartition> = owned.difference(&assigned).cloned().collect();
-        if !revoked.is_empty() {
-            self.tell_revoked(revoked, RevokeReason::Reconciled, fx);
+        if revoked.is_empty() {
+            return self.take_assignment(now, taken, fx);
         }
+        self.tell_revoked(revoked, RevokeReason::Reconciled, fx);
+        self.call_listener(now, Callback::Revoked, Then::Take(taken), fx);
+    }
+
+    /// What was taken from it is given up: it owns what it was given, unless it has left its group meanwhile.
+    pub(in crate::client::consumer) fn take_assignment(
+        &mut self,
+        now: Time,
+        taken: LocalAssignment,
+        fx: &mut Effects<ConsumerTimer>,
+    ) {
+        if !self.is_reconciling(&taken) {
+            return;
+        }
+        let assigned = self.named(&taken.partitions);
+        let owned: BTreeSet<TopicPartition> = self.subscription.partitions().into_iter().collect();
         let added = assigned.difference(&owned).cloned().collect();
         let partitions: Vec<TopicPartition> = assigned.into_iter().collect();
         self.subscription.assign(&partitions);
@@ -111,7 +139,6 @@ impl Consumer {
         if !self.commits_by_timer() {
             self.commits.restart_interval(now, &self.config);
         }
-        self.change_member(|member| member.take(taken));
         fx.event(Event::PartitionsAssigned {
             client: self.spec.name.clone(),
             group: self.spec.group.clone(),
@@ -119,5 +146,6 @@ impl Consumer {
             partitions,
             added,
         });
+        self.call_listener(now, Callback::Assigned, Then::Acknowledge(taken), fx);
     }
 }

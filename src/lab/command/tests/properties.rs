@@ -9,7 +9,7 @@ use super::*;
 use crate::client::admin::{Area, OfEach, TransactionFilter, TransactionOperation};
 use crate::client::group_metadata::GroupMetadata;
 use crate::client::producer::{TransactionPace, Wish};
-use crate::client::program::{Committed, Order, Passage, Stop, Which};
+use crate::client::program::{Callback, Committed, Order, Passage, Reaction, Stop, Which};
 use crate::client::saying::{self, Saying};
 use crate::client::share_consumer::ShareConsumerSpec;
 use crate::kafka::event::Halt;
@@ -66,6 +66,19 @@ fn producers() -> BoxedStrategy<ProducerSpec> {
         .boxed()
 }
 
+/// A line of a callback.
+fn callback_line() -> BoxedStrategy<Line> {
+    let callback = prop_oneof![Just(Callback::Revoked), Just(Callback::Assigned), Just(Callback::Lost)];
+    let reaction = prop_oneof![
+        Just(Reaction::Commit),
+        Just(Reaction::CommitAsync),
+        Just(Reaction::CommitDone),
+        (0..4_000_000i64).prop_map(|us| Reaction::Wait { us }),
+        Just(Reaction::Throw),
+    ];
+    (callback, reaction).prop_map(|(callback, reaction)| Line::On(callback, reaction)).boxed()
+}
+
 fn line() -> BoxedStrategy<Line> {
     prop_oneof![
         (1..1_000_000i64).prop_map(|timeout_ms| Line::Poll { timeout_ms }),
@@ -81,6 +94,7 @@ fn line() -> BoxedStrategy<Line> {
             .prop_map(|(us_per_record, workers)| Line::HandOff { us_per_record, workers }),
         Just(Line::CommitRecord(Committed::Next)),
         Just(Line::CommitRecord(Committed::Own)),
+        callback_line(),
         saying().prop_map(Line::Acknowledge),
     ]
     .boxed()
@@ -105,6 +119,7 @@ fn order() -> BoxedStrategy<Order> {
     });
     let program = vec(line(), 0..4).prop_map(|mut lines| {
         lines.push(Line::Poll { timeout_ms: 100 });
+        lines.sort_by_key(|line| line.callback().is_some());
         Order::Exchange(lines)
     });
     prop_oneof![
@@ -136,7 +151,9 @@ fn share_consumers() -> impl Strategy<Value = ShareConsumerSpec> {
     (name(), name(), vec(topic(), 1..4), vec(line(), 1..4), configs()).prop_map(
         |(name, group, topics, program, config)| {
             let (name, group) = (ClientName::new(&name), GroupId::new(&group));
-            let program = program.into_iter().chain([Line::Poll { timeout_ms: 100 }]).collect();
+            let mut program: Vec<Line> =
+                program.into_iter().chain([Line::Poll { timeout_ms: 100 }]).collect();
+            program.sort_by_key(|line| line.callback().is_some());
             ShareConsumerSpec { name, group, topics, program, config }
         },
     )
@@ -155,6 +172,7 @@ fn consumers() -> impl Strategy<Value = ConsumerSpec> {
     ];
     (name(), choice, vec(line(), 0..4), configs()).prop_map(|(name, (group, choice), mut program, config)| {
         program.push(Line::Poll { timeout_ms: 100 });
+        program.sort_by_key(|line| line.callback().is_some());
         ConsumerSpec { name: ClientName::new(&name), group: GroupId::new(&group), choice, program, config }
     })
 }

@@ -57,3 +57,33 @@ fn a_thread_that_was_stopped_is_told_with_its_line_and_its_record() {
         "#]],
     );
 }
+
+#[test]
+fn a_callback_is_told_when_it_takes_time_or_throws() {
+    let called = |method, took_ms, threw| {
+        Event::Application(ApplicationEvent::CalledBack {
+            client: name("consumer-a"),
+            method,
+            took_ms,
+            threw,
+        })
+    };
+    let thrown =
+        ApplicationEvent::ListenerThrew { client: name("consumer-a"), method: "onPartitionsRevoked" };
+    check(
+        &[
+            (1, called("onPartitionsRevoked", 0, false)),
+            (2, called("onPartitionsAssigned", 2_500, false)),
+            (3, called("onPartitionsRevoked", 0, true)),
+            (3, Event::Application(thrown)),
+        ],
+        expect![[r#"
+            00:00.002  consumer-a: onPartitionsAssigned returns after 2.5 s (R-CONS-7)
+                Info: It ran inside poll() or close(): no record was handed over meanwhile, and only heartbeats went on.
+            00:00.003  consumer-a: onPartitionsRevoked throws (R-CONS-7)
+                Bad: The classic consumer does what it was about to do, and then the call throws; the newer one does not tell its coordinator that it has what it was given.
+            00:00.003  consumer-a: poll() throws KafkaException: User rebalance callback throws an error (onPartitionsRevoked)
+                Bad: Its application does not catch that: it closes the consumer.
+        "#]],
+    );
+}

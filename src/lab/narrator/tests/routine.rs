@@ -139,7 +139,7 @@ fn every_event_is_told_in_one_of_these_tests_or_is_routine() {
     assert!(events.len() > 50 && of_shares.len() > 8 && of_groups.len() > 15, "{events:?} {of_groups:?}");
     let of_applications =
         variants(include_str!("../../../kafka/event/application.rs"), "pub enum ApplicationEvent {");
-    assert_eq!(of_applications.len(), 8, "{of_applications:?}");
+    assert_eq!(of_applications.len(), 10, "{of_applications:?}");
     let told = concat!(
         include_str!("applications.rs"),
         include_str!("mod.rs"),
