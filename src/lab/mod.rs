@@ -1,4 +1,4 @@
-//! What a person works with: scenario, commands, journal, session, history, links, narrator, ledger and pace.
+//! What a person works with: scenario, commands, journal, session, history, links, narrator, ledger, why and pace.
 //!
 //! **Invariant:** everything a person can do here is a command, and seed, scenario and commands are the whole run.
 
@@ -14,3 +14,4 @@ pub mod history;
 pub mod link;
 pub mod boot;
 pub mod session;
+pub mod why;

@@ -59,6 +59,7 @@ mod tests {
         for n in 1..=count {
             narrative.push(Sentence {
                 time: Time::ZERO,
+                event: 0,
                 tone: Tone::Info,
                 about: Subject::Cluster,
                 title: n.to_string(),

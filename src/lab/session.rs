@@ -18,12 +18,14 @@ use super::narrative::Narrative;
 use super::narrator::{Narrator, Sentence};
 use super::pace::{self, Situation, StopsAt};
 use super::scenario::{Scenario, ScenarioError};
+use super::why::explain;
+use super::why::past::Past;
 use crate::kafka::event::{Event, GroupEvent, GroupState};
 use crate::kafka::protocol::{ApiKey, Response};
 use crate::kafka::raft::{METADATA_TOPIC_ID, says_anything};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, ControllerId, GroupId, NodeId};
-use crate::sim::{Command, Flight, Packet, Refusal, World, WorldConfig};
+use crate::sim::{Command, Flight, Key, Packet, Refusal, World, WorldConfig};
 
 /// What may differ from the scenario's own words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,10 +134,28 @@ impl Session {
 
     /// The same run again, from its start to the present.
     pub fn replay(&self) -> Session {
-        let mut session = Session::open(&self.text, self.options).expect("the text was opened before");
-        session.follow(self.journal.rewound());
+        let mut session = self.rewound();
         session.go_to(self.position());
         session
+    }
+
+    /// The same run at its start, with the commands that are to come.
+    pub(super) fn rewound(&self) -> Session {
+        let mut session = Session::open(&self.text, self.options).expect("the text was opened before");
+        session.follow(self.journal.rewound());
+        session
+    }
+
+    /// As [`Self::step`]; the step's place, and that of the step that scheduled it.
+    pub(super) fn step_with_cause(&mut self) -> Option<(Key, Option<Key>)> {
+        self.repeat(Time::MAX);
+        let next = self.world.next_step();
+        self.step();
+        next
+    }
+
+    pub(super) fn narrator(&self) -> &Narrator {
+        &self.narrator
     }
 
     /// The commands that are to come are from now on those of this journal, which begins with what was done here.
@@ -244,6 +264,18 @@ impl Session {
                 };
                 story.map(|story| story.text()).ok_or_else(missing)
             }
+            Question::Why { why, full, column } => {
+                let past = Past::of(self, []);
+                explain(&past, why, *column).map(|explanation| explanation.text(*full))
+            }
+        }
+    }
+
+    /// The line of the scenario that says this command.
+    pub(super) fn scenario_line(&self, command: &str) -> Option<i32> {
+        match parse(command) {
+            Ok(Written::Whole(command)) => self.scenario.line_of(&self.text, &command),
+            _ => None,
         }
     }
 

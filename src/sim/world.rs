@@ -188,6 +188,11 @@ impl World {
         self.queue.keys().next().copied()
     }
 
+    /// The next entry's place, and that of the step that scheduled it.
+    pub fn next_step(&self) -> Option<(Key, Option<Key>)> {
+        self.queue.first_key_value().map(|(key, (cause, _))| (*key, *cause))
+    }
+
     /// The present's place in the order of entries: all that are done are before it, all others are not.
     pub fn place(&self) -> Key {
         let next = self.next_key().filter(|key| key.time == self.now);

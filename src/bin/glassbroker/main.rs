@@ -97,7 +97,9 @@ enum Failure {
     Cases,
     #[error("{} not as the scenario expects", count(*.0, "count"))]
     Expectations(i64),
-    #[error("{0:?} asks nothing; questions are ledger, ledger of orders, story orders-0 17")]
+    #[error(
+        "{0:?} asks nothing; questions are ledger, ledger of orders, story orders-0 17, why isr orders-0, why idle consumer-a"
+    )]
     NoQuestion(String),
     #[error("{question}: {error}")]
     Question { question: String, error: CommandError },

@@ -23,6 +23,7 @@ mod share;
 mod tests;
 mod tokens;
 mod transactions;
+mod why;
 mod words;
 
 pub use complete::{Clients, ConsumerDraft, ProducerDraft, Written};
@@ -33,6 +34,7 @@ pub use print::print;
 pub use question::{Question, is_question};
 pub(super) use share::default_program as default_share_program;
 pub use tokens::quote;
+pub use why::Why;
 
 /// Why a text is no command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -112,6 +112,7 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
         },
         "ledger" => Written::Question(question::ledger(&mut words)?),
         "story" => Written::Question(question::story(&mut words)?),
+        "why" => Written::Question(question::why(&mut words)?),
         "plan" => groups::reset(&mut words, false)?.into(),
         "reset" => groups::reset(&mut words, true)?.into(),
         _ => {

@@ -7,6 +7,7 @@ use std::fmt;
 use super::CommandError;
 use super::parse::partition;
 use super::tokens::quote;
+use super::why::Why;
 use super::words::{Words, check_filled};
 use crate::kafka::types::Topic;
 use crate::lab::ledger::Within;
@@ -23,11 +24,19 @@ pub enum Question {
         /// Where the record is named, so that one that is not there can be told of at its place.
         column: i32,
     },
+    /// Why something is as it is.
+    Why {
+        why: Why,
+        /// Every step of the way, not only what changed something.
+        full: bool,
+        /// Where what it is about is named.
+        column: i32,
+    },
 }
 
 /// Whether a text begins as questions do, right or wrong.
 pub fn is_question(text: &str) -> bool {
-    matches!(text.split_whitespace().next(), Some("ledger" | "story"))
+    matches!(text.split_whitespace().next(), Some("ledger" | "story" | "why"))
 }
 
 /// `ledger`, `ledger of orders`, `ledger of partition orders-0`
@@ -44,16 +53,32 @@ pub(super) fn ledger(words: &mut Words) -> Result<Question, CommandError> {
 
 /// `story orders-0 17`, `story checkout 40`
 pub(super) fn story(words: &mut Words) -> Result<Question, CommandError> {
-    const WHAT: &str = "a partition such as orders-0 or a producer's name";
     let column = words.column();
+    let (of, number) = record(words)?;
+    Ok(Question::Story { of, number, column })
+}
+
+/// `orders-0 17`, `checkout 40`
+pub(super) fn record(words: &mut Words) -> Result<(String, i64), CommandError> {
+    const WHAT: &str = "a partition such as orders-0 or a producer's name";
     let token = words.plain(WHAT)?;
     check_filled(token, WHAT)?;
     let number_column = words.column();
     let number: i64 = words.parsed("an offset, or the number of a producer's record")?;
     match number {
         ..0 => Err(CommandError::new(number_column, "no record has a number below 0")),
-        _ => Ok(Question::Story { of: token.text.clone(), number, column }),
+        _ => Ok((token.text.clone(), number)),
     }
+}
+
+/// `why isr orders-0`, `why isr orders-0 in full`
+pub(super) fn why(words: &mut Words) -> Result<Question, CommandError> {
+    let (why, column) = super::why::why(words)?;
+    let full = words.accept("in").is_some();
+    if full {
+        words.expect("full")?;
+    }
+    Ok(Question::Why { why, full, column })
 }
 
 /// Why a question is not carried out as a command.
@@ -72,6 +97,8 @@ impl fmt::Display for Question {
                 write!(f, "ledger of partition {}", quote(&tp.to_string()))
             }
             Question::Story { of, number, .. } => write!(f, "story {} {number}", quote(of)),
+            Question::Why { why, full: false, .. } => write!(f, "{why}"),
+            Question::Why { why, full: true, .. } => write!(f, "{why} in full"),
         }
     }
 }
@@ -108,5 +135,13 @@ mod tests {
         check("story orders-0 ", Err(number));
         check("story orders-0 x", Err(&format!("{number}, not \"x\"")));
         check("story orders-0 -1", Err("column 16: no record has a number below 0"));
+        check("why isr orders-0", Ok(()));
+        check("why isr orders-0 in full", Ok(()));
+        check("why idle \"group\"", Ok(()));
+        check("why lag of \"my group\" orders-0", Ok(()));
+        check("why isr orders", Err("column 9: expected a partition such as orders-0, not \"orders\""));
+        check("why isr orders-0 in", Err("column 20: expected full"));
+        check("why high", Err("column 9: expected watermark"));
+        check("why event x", Err("column 11: expected the number of a line of the narrative, not \"x\""));
     }
 }

@@ -25,6 +25,7 @@ use super::journal::Journal;
 use super::pace::StopsAt;
 use super::scenario::ScenarioError;
 use super::session::{CommandFailure, Options, Position, Session, Stop};
+use super::why::past::Past;
 use crate::kafka::time::Time;
 
 /// Events between two checkpoints of a new stretch.
@@ -196,6 +197,11 @@ impl History {
     pub fn milestones(&self) -> impl Iterator<Item = Milestone> {
         let kept = self.checkpoints.of(self.lineage());
         kept.map(|run| Milestone { events: run.events_done(), us: run.now().us(), digest: run.digest() })
+    }
+
+    /// The present with what led to it, for questions about it.
+    pub fn past(&self) -> Past<'_> {
+        Past::of(&self.present, self.checkpoints.of(self.lineage()))
     }
 
     /// Goes to a position of the present branch, at the latest to its end.

@@ -29,6 +29,11 @@ impl Groups {
         self.group_of.get(client)
     }
 
+    /// The same, as if nothing had been told.
+    pub fn knowing_members(&self) -> Groups {
+        Groups { group_of: self.group_of.clone(), modern: self.modern.clone(), ..Groups::default() }
+    }
+
     pub fn tell(&mut self, time: Time, event: &Event) -> Option<Sentence> {
         self.note_protocol(event);
         match event {

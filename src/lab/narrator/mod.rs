@@ -56,6 +56,8 @@ pub enum Subject {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sentence {
     pub time: Time,
+    /// The event that it tells, by its number in the trace; of several the first.
+    pub event: u64,
     pub tone: Tone,
     pub about: Subject,
     /// What happened, complete in itself.
@@ -68,7 +70,11 @@ pub struct Sentence {
 
 impl Sentence {
     fn new(time: Time, tone: Tone, about: Subject, title: impl Into<String>) -> Sentence {
-        Sentence { time, tone, about, title: title.into(), detail: String::new(), rules: &[] }
+        Sentence { time, event: 0, tone, about, title: title.into(), detail: String::new(), rules: &[] }
+    }
+
+    fn of(self, event: u64) -> Sentence {
+        Sentence { event, ..self }
     }
 
     fn detail(self, detail: impl Into<String>) -> Sentence {
@@ -99,17 +105,32 @@ pub struct Narrator {
     groups: group::Groups,
     clients: client::Clients,
     shares: share::Shares,
-    /// Events of the moment `gathered_at` that are told together.
-    gathered: Vec<Event>,
+    /// Events of the moment `gathered_at` that are told together, with their numbers.
+    gathered: Vec<(u64, Event)>,
     gathered_at: Time,
+    /// Events heard.
+    heard: u64,
 }
 
 impl Narrator {
     /// Takes the next event; gives what can be told by now.
     pub fn tell(&mut self, time: Time, event: &Event) -> Vec<Sentence> {
         let mut told = self.settle(time);
-        told.extend(self.tell_now(time, event));
+        let number = self.heard;
+        told.extend(self.tell_now(time, event).map(|sentence| sentence.of(number)));
+        self.heard += 1;
         told
+    }
+
+    /// One event alone, whether or not the likes of it were told before; `None` of what is routine.
+    pub fn tell_alone(&self, time: Time, event: &Event) -> Option<Sentence> {
+        let mut alone = Narrator {
+            processes: self.processes.clone(),
+            groups: self.groups.knowing_members(),
+            ..Narrator::default()
+        };
+        let told = alone.tell_now(time, event);
+        told.or_else(|| moment::tell(time, &alone.gathered).pop())
     }
 
     /// Tells what was gathered before `now`, when nothing more can belong to its moment.
@@ -233,7 +254,7 @@ impl Narrator {
 
     fn gather(&mut self, time: Time, event: &Event) -> Option<Sentence> {
         self.gathered_at = time;
-        self.gathered.push(event.clone());
+        self.gathered.push((self.heard, event.clone()));
         None
     }
 }

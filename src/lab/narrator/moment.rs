@@ -16,13 +16,14 @@ use crate::lab::words::{count, list};
 const NAMED_PARTITIONS: usize = 3;
 
 /// Tells the events of one moment: processes first, then partitions by kind and topic, then consumers.
-pub(super) fn tell(time: Time, events: &[Event]) -> Vec<Sentence> {
+pub(super) fn tell(time: Time, events: &[(u64, Event)]) -> Vec<Sentence> {
     let mut told = Vec::new();
     told.extend(starts(time, events));
     told.extend(by_topic(time, events, elected, many_elected));
-    let elected: BTreeSet<&TopicPartition> = events.iter().filter_map(elected_partition).collect();
-    let apart: Vec<Event> =
-        events.iter().filter(|event| !told_by_election(event, &elected)).cloned().collect();
+    let elected: BTreeSet<&TopicPartition> =
+        events.iter().filter_map(|(_, event)| elected_partition(event)).collect();
+    let apart: Vec<(u64, Event)> =
+        events.iter().filter(|(_, event)| !told_by_election(event, &elected)).cloned().collect();
     told.extend(by_topic(time, &apart, shrunk, many_shrunk));
     told.extend(by_topic(time, events, expanded, many_expanded));
     told.extend(by_topic(time, events, moved, many_moved));
@@ -33,39 +34,40 @@ pub(super) fn tell(time: Time, events: &[Event]) -> Vec<Sentence> {
     told
 }
 
-fn starts(time: Time, events: &[Event]) -> Option<Sentence> {
-    let started: Vec<(NodeId, &ClientName)> = events
+fn starts(time: Time, events: &[(u64, Event)]) -> Option<Sentence> {
+    let started: Vec<(u64, NodeId, &ClientName)> = events
         .iter()
-        .filter_map(|event| match event {
-            Event::Process { node, name, .. } => Some((*node, name)),
+        .filter_map(|(number, event)| match event {
+            Event::Process { node, name, .. } => Some((*number, *node, name)),
             _ => None,
         })
         .collect();
-    let names = list(started.iter().map(|(node, name)| match node {
+    let names = list(started.iter().map(|(_, node, name)| match node {
         NodeId::Client(_) => name.to_string(),
         node => node.to_string(),
     }));
     let about = match started[..] {
         [] => return None,
-        [(NodeId::Controller(id), _)] => Subject::Controller(id),
-        [(NodeId::Broker(id), _)] => Subject::Broker(id),
-        [(NodeId::Client(_), name)] => Subject::Client(name.clone()),
+        [(_, NodeId::Controller(id), _)] => Subject::Controller(id),
+        [(_, NodeId::Broker(id), _)] => Subject::Broker(id),
+        [(_, NodeId::Client(_), name)] => Subject::Client(name.clone()),
         _ => Subject::Cluster,
     };
-    Some(Sentence::new(time, Tone::Info, about, format!("{names} started")))
+    Some(Sentence::new(time, Tone::Info, about, format!("{names} started")).of(started[0].0))
 }
 
 /// Tells each partition by `one`, or a topic's many by `many`.
 fn by_topic(
     time: Time,
-    events: &[Event],
+    events: &[(u64, Event)],
     one: fn(Time, &Event) -> Option<(TopicPartition, Sentence)>,
     many: fn(&Topic, &[&Event]) -> (String, String),
 ) -> Vec<Sentence> {
     // What is Kafka's own comes last.
     let mut topics: BTreeMap<(bool, Topic), Vec<(&Event, Sentence)>> = BTreeMap::new();
-    for event in events {
+    for (number, event) in events {
         let Some((tp, sentence)) = one(time, event) else { continue };
+        let sentence = sentence.of(*number);
         topics.entry((is_internal(&tp), tp.topic)).or_default().push((event, sentence));
     }
     let mut told = Vec::new();
@@ -78,8 +80,9 @@ fn by_topic(
         let events: Vec<&Event> = changes.iter().map(|(event, _)| *event).collect();
         let (title, detail) = many(&topic, &events);
         let tone = changes.iter().map(|(_, sentence)| sentence.tone).max().unwrap_or(Tone::Info);
-        let rules = changes[0].1.rules;
-        told.push(Sentence::new(time, tone, Subject::Topic(topic), title).detail(detail).rules(rules));
+        let first = &changes[0].1;
+        let sentence = Sentence::new(time, tone, Subject::Topic(topic), title).detail(detail);
+        told.push(sentence.rules(first.rules).of(first.event));
     }
     told
 }
@@ -304,7 +307,7 @@ fn brokers<'a>(ids: impl IntoIterator<Item = &'a BrokerId>) -> String {
 }
 
 /// Where consumers begin to read, one sentence for each source and consumer.
-fn positions(time: Time, events: &[Event]) -> Vec<Sentence> {
+fn positions(time: Time, events: &[(u64, Event)]) -> Vec<Sentence> {
     const SOURCES: [PositionSource; 5] = [
         PositionSource::Committed,
         PositionSource::Earliest,
@@ -315,12 +318,13 @@ fn positions(time: Time, events: &[Event]) -> Vec<Sentence> {
     SOURCES.into_iter().flat_map(|source| positions_from(time, events, source)).collect()
 }
 
-fn positions_from(time: Time, events: &[Event], source: PositionSource) -> Vec<Sentence> {
-    let mut starts: BTreeMap<&ClientName, Vec<String>> = BTreeMap::new();
-    for event in events {
+fn positions_from(time: Time, events: &[(u64, Event)], source: PositionSource) -> Vec<Sentence> {
+    let mut starts: BTreeMap<&ClientName, (u64, Vec<String>)> = BTreeMap::new();
+    for (number, event) in events {
         match event {
             Event::PositionSet { client, tp, offset, source: from } if *from == source => {
-                starts.entry(client).or_default().push(format!("{tp} from offset {offset}"));
+                let (_, starts) = starts.entry(client).or_insert((*number, Vec::new()));
+                starts.push(format!("{tp} from offset {offset}"));
             }
             _ => {}
         }
@@ -338,7 +342,7 @@ fn positions_from(time: Time, events: &[Event], source: PositionSource) -> Vec<S
             ("where it was sent by seek(); what is committed stays until the next commit", &["R-CONS-9"])
         }
     };
-    let tell = |(client, starts): (&ClientName, Vec<String>)| {
+    let tell = |(client, (first, starts)): (&ClientName, (u64, Vec<String>))| {
         Sentence::new(
             time,
             Tone::Info,
@@ -347,6 +351,7 @@ fn positions_from(time: Time, events: &[Event], source: PositionSource) -> Vec<S
         )
         .detail(format!("It begins at {from}."))
         .rules(rules)
+        .of(first)
     };
     starts.into_iter().map(tell).collect()
 }

@@ -21,6 +21,7 @@
 
 mod application;
 mod comments;
+mod lines;
 mod parts;
 mod reader;
 mod settings;

@@ -159,6 +159,11 @@ pub(super) struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
+    /// Where it stands in the file, from 1.
+    pub fn line(&self) -> i32 {
+        self.error(String::new()).line
+    }
+
     pub fn error(&self, reason: impl Into<String>) -> ScenarioError {
         ScenarioError::at(self.source, self.value.span().start, reason)
     }

@@ -5,11 +5,13 @@
 //!
 //! - this file: the table of all there is
 //! - [`cluster`]: servers, links, topics, groups; [`clients`]: clients, their programs and transactions
+//! - [`reasons`]: what can be asked for its reason
 //!
 //! **Invariant:** each line is a command in its one form, and each form of command has a line.
 
 mod clients;
 mod cluster;
+mod reasons;
 
 use self::clients::{asks, choices, of_owned};
 use super::act;
@@ -17,7 +19,7 @@ use super::model::Model;
 use crate::client::consumer::{Ask, Choice};
 use crate::client::producer::Wish;
 use crate::kafka::event::Halt;
-use crate::lab::command::{Question, print};
+use crate::lab::command::{Question, Why, print};
 use crate::lab::ledger::Within;
 use crate::sim::Command;
 
@@ -76,6 +78,9 @@ pub fn suggestions(model: &Model, verb: &str) -> Vec<String> {
         lines.flat_map(|lines| lines(model)).map(|command| print(&command)).collect();
     lines.extend(act::additions(model));
     lines.extend(questions(model).iter().map(Question::to_string));
+    if !verb.is_empty() && "why".starts_with(verb) {
+        lines.extend(reasons::reasons(model).iter().map(Why::to_string));
+    }
     lines
 }
 
@@ -137,7 +142,7 @@ mod tests {
     }
 
     fn verbs() -> BTreeSet<&'static str> {
-        AT_LENGTH.iter().map(|(verb, _)| *verb).chain([""]).collect()
+        AT_LENGTH.iter().map(|(verb, _)| *verb).chain(["", "why"]).collect()
     }
 
     #[test]
@@ -162,6 +167,10 @@ mod tests {
             Ok(Written::ShareConsumer(_)) => return "AddShareConsumer ShareConsumerSpec".to_owned(),
             Ok(Written::Question(Question::Ledger(_))) => return "Ledger".to_owned(),
             Ok(Written::Question(Question::Story { .. })) => return "Story".to_owned(),
+            Ok(Written::Question(Question::Why { why, .. })) => {
+                let said = format!("Why {why:?}");
+                return said.split(['(', '{']).next().unwrap_or_default().trim().to_owned();
+            }
             Err(error) => panic!("{text}: {error}"),
         };
         let said = match &command {
