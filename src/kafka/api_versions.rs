@@ -31,6 +31,12 @@ const SUPPORTED_FEATURES: &[(&str, RangeInclusive<i16>)] = &[
 const KRAFT_VERSION: &str = "kraft.version";
 const KRAFT_LEVEL: i16 = 1;
 
+/// The levels of a feature that this software can live with; only 0 of one that it does not know.
+pub fn supported_levels(feature: &str) -> RangeInclusive<i16> {
+    let known = SUPPORTED_FEATURES.iter().find(|(name, _)| *name == feature);
+    known.map_or(0..=0, |(_, levels)| levels.clone())
+}
+
 /// What a node that has read the metadata log to here answers.
 pub fn response(served: &[ApiKey], image: &ClusterImage) -> ApiVersionsResponse {
     let keys = served.iter().map(|api| {

@@ -15,6 +15,7 @@ use crate::client::program::Order;
 use crate::client::share_consumer::ShareConsumerSpec;
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
+use crate::kafka::controller::features::UpgradeType;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Offset, Topic, TopicPartition};
 
@@ -141,6 +142,12 @@ pub enum Command {
     },
     /// Back to the replicas there were before.
     CancelReassignment(TopicPartition),
+    /// Raises or lowers the level of a feature in the whole cluster.
+    UpdateFeature {
+        feature: String,
+        level: i16,
+        upgrade: UpgradeType,
+    },
     /// `None` deletes the topic's own value.
     SetTopicConfig {
         topic: Topic,

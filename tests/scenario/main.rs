@@ -19,6 +19,7 @@ mod describe_quorum;
 mod determinism;
 mod durability;
 mod exactly_once;
+mod features;
 mod fetch_limits;
 mod fetch_sessions;
 mod fetching;

@@ -12,10 +12,11 @@ use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::elect_leaders_request::TopicPartitions;
 use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
+use kafka_protocol::messages::update_features_request::FeatureUpdateKey;
 use kafka_protocol::messages::{
     AlterPartitionReassignmentsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest,
     DeleteTopicsRequest, DescribeConfigsRequest, DescribeConfigsResponse, ElectLeadersRequest,
-    ElectLeadersResponse, IncrementalAlterConfigsRequest, TopicName,
+    ElectLeadersResponse, IncrementalAlterConfigsRequest, TopicName, UpdateFeaturesRequest,
 };
 use kafka_protocol::protocol::StrBytes;
 
@@ -23,6 +24,7 @@ use super::groups::GroupOperation;
 use super::transactions::TransactionOperation;
 use crate::kafka::controller::configs::{self, ConfigSource, Op, Resource};
 use crate::kafka::controller::elections::ElectionType;
+use crate::kafka::controller::features::UpgradeType;
 use crate::kafka::event::Event;
 use crate::kafka::protocol::{ErrorCode, Request, Response};
 use crate::kafka::raft::{describe_quorum_request, quorum_error, quorum_status};
@@ -69,6 +71,11 @@ pub enum Operation {
     ElectLeader {
         kind: ElectionType,
         partition: Option<TopicPartition>,
+    },
+    UpdateFeature {
+        feature: String,
+        level: i16,
+        upgrade: UpgradeType,
     },
     Groups(GroupOperation),
     Transactions(TransactionOperation),
@@ -163,6 +170,16 @@ impl Operation {
                     .with_name(TopicName(tp.topic.to_wire()))
                     .with_partitions(vec![partition]);
                 DeleteRecordsRequest::default().with_topics(vec![topic]).with_timeout_ms(timeout_ms).into()
+            }
+            Operation::UpdateFeature { feature, level, upgrade } => {
+                let update = FeatureUpdateKey::default()
+                    .with_feature(wire(feature))
+                    .with_max_version_level(*level)
+                    .with_upgrade_type(upgrade.code());
+                UpdateFeaturesRequest::default()
+                    .with_feature_updates(vec![update])
+                    .with_timeout_ms(timeout_ms)
+                    .into()
             }
             Operation::Groups(_) | Operation::Transactions(_) => {
                 unreachable!("an errand makes its own requests")
@@ -260,6 +277,9 @@ pub(super) fn outcome(response: &Response) -> (ErrorCode, String) {
             first_error(results.map(|one| (one.error_code, &None)))
         }
         Response::ElectLeaders(answer) => election_error(answer),
+        Response::UpdateFeatures(answer) => {
+            first_error([(answer.error_code, &answer.error_message)].into_iter())
+        }
         Response::AlterPartitionReassignments(answer) if answer.error_code != 0 => {
             first_error([(answer.error_code, &answer.error_message)].into_iter())
         }

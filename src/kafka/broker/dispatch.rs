@@ -98,6 +98,7 @@ impl Broker {
             | Request::DescribeQuorum(_)
             | Request::ElectLeaders(_)
             | Request::AlterPartitionReassignments(_)
+            | Request::UpdateFeatures(_)
             | Request::ListPartitionReassignments(_) => {
                 self.forward(now, id, client, request.clone(), fx);
             }
@@ -224,6 +225,7 @@ const BROKER_APIS: &[ApiKey] = &[
     ApiKey::DescribeQuorum,
     ApiKey::AlterPartitionReassignments,
     ApiKey::ListPartitionReassignments,
+    ApiKey::UpdateFeatures,
     ApiKey::OffsetDelete,
     ApiKey::DescribeProducers,
     ApiKey::DescribeTransactions,

@@ -28,6 +28,8 @@ struct Delta {
     broker_configs: bool,
     /// A broker registered or changed.
     brokers: bool,
+    /// The level of a feature changed.
+    features: bool,
 }
 
 impl Delta {
@@ -35,6 +37,7 @@ impl Delta {
     fn between(before: &ClusterImage, after: &ClusterImage) -> Delta {
         let mut delta = Delta {
             brokers: before.brokers != after.brokers,
+            features: before.features != after.features,
             broker_configs: (&before.cluster_config, &before.broker_configs)
                 != (&after.cluster_config, &after.broker_configs),
             ..Delta::default()
@@ -76,6 +79,7 @@ impl Delta {
             MetadataRecord::RegisterBroker(_) | MetadataRecord::BrokerRegistrationChange(_) => {
                 self.brokers = true;
             }
+            MetadataRecord::FeatureLevel { .. } => self.features = true,
             MetadataRecord::ClearElr { topic } => {
                 self.partitions.extend(image.with_elr(topic.as_ref()));
             }
@@ -177,6 +181,9 @@ impl Broker {
         self.groups.on_topics_changed(&changed.collect(), delta.topics_created, image.next_offset + -1);
         if delta.broker_configs {
             self.reconfigure();
+        }
+        if delta.features && !image.has_share_groups() {
+            self.shares.on_switched_off();
         }
         for topic in &delta.configs {
             self.replicas.apply_topic_config(topic, &image);

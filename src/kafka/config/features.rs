@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{ConfigError, Key, Kind, Values};
 
-const ELIGIBLE_LEADER_REPLICAS: &str = "eligible.leader.replicas.version";
+pub const ELIGIBLE_LEADER_REPLICAS: &str = "eligible.leader.replicas.version";
 const SHARE: &str = "share.version";
 pub const TRANSACTION_VERSION: &str = "transaction.version";
 
@@ -30,8 +30,8 @@ pub const FEATURE_KEYS: &[Key] = &[
     },
 ];
 
-/// Features that Kafka knows and whose level cannot be chosen here.
-const FEATURES_NOT_MODELLED: &[&str] =
+/// Features that Kafka knows and whose level cannot be chosen here, neither at first nor later.
+pub const FEATURES_NOT_MODELLED: &[&str] =
     &["group.version", "kraft.version", "metadata.version", "streams.version"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,7 +28,9 @@ use std::fmt;
 pub use broker::{BrokerConfig, MetadataLogConfig, QuorumConfig, ShareCoordinatorConfig};
 pub use broker_keys::{broker_key, broker_keys, has_effect_on_brokers};
 pub use dynamic::{Layers, UpdateMode, check_dynamic, needs_listener, update_mode};
-pub use features::{FEATURE_KEYS, Features, TRANSACTION_VERSION};
+pub use features::{
+    ELIGIBLE_LEADER_REPLICAS, FEATURE_KEYS, FEATURES_NOT_MODELLED, Features, TRANSACTION_VERSION,
+};
 pub use group::{
     GROUP_KEYS, OffsetReset, by_duration_ms, check_group_config, default_limit, group_key,
     group_offset_reset, group_synonym, group_value,

@@ -28,7 +28,7 @@ use crate::kafka::protocol::{ApiKey, ErrorCode, Request, Response};
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
 use crate::kafka::types::{
-    BrokerEpoch, BrokerId, LeaderEpoch, Offset, ProducerId, Topic, TopicId, TopicPartition,
+    BrokerEpoch, BrokerId, ControllerId, LeaderEpoch, Offset, ProducerId, Topic, TopicId, TopicPartition,
 };
 
 /// Producer ids that a broker is given at a time.
@@ -36,6 +36,7 @@ const PRODUCER_ID_BLOCK: i64 = 1000;
 
 #[derive(Clone, Debug)]
 pub struct ActiveController {
+    pub(super) id: ControllerId,
     epoch: LeaderEpoch,
     pub(super) config: Rc<BrokerConfig>,
     pub(super) image: ClusterImage,
@@ -49,6 +50,7 @@ impl ActiveController {
     /// R-CTRL-10: every unfenced broker gets a full session from the controller that has become active.
     pub fn new(
         now: Time,
+        id: ControllerId,
         epoch: LeaderEpoch,
         config: Rc<BrokerConfig>,
         features: Features,
@@ -64,7 +66,7 @@ impl ActiveController {
             let last_block = ProducerId(image.next_producer_id.0 - PRODUCER_ID_BLOCK);
             image.next_producer_id = last_block.max(ProducerId(0));
         }
-        let mut active = ActiveController { epoch, config, image, sessions, random, plans: Vec::new() };
+        let mut active = ActiveController { id, epoch, config, image, sessions, random, plans: Vec::new() };
         if active.image.features.is_empty() {
             let records = bootstrap_records(&active.config, features);
             active.write(Plan { records, ..Plan::default() });
@@ -125,6 +127,7 @@ impl ActiveController {
             Request::IncrementalAlterConfigs(request) => self.alter_configs(request).into(),
             Request::ElectLeaders(request) => self.elect_leaders(request).into(),
             Request::AlterPartitionReassignments(request) => self.reassign(request).into(),
+            Request::UpdateFeatures(request) => self.update_features(request).into(),
             Request::ListPartitionReassignments(request) => reassignments::list(request, self.basis()).into(),
             Request::AllocateProducerIds(request) => self.allocate_producer_ids(request).into(),
             Request::Envelope(request) => self.open_envelope(now, request, fx).into(),
@@ -285,6 +288,7 @@ const FORWARDED_APIS: &[ApiKey] = &[
     ApiKey::ElectLeaders,
     ApiKey::AlterPartitionReassignments,
     ApiKey::ListPartitionReassignments,
+    ApiKey::UpdateFeatures,
 ];
 
 fn creation(name: &str, records: &[MetadataRecord]) -> Option<Event> {

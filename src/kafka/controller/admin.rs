@@ -9,7 +9,7 @@ use super::active::ActiveController;
 use super::brokers::Plan;
 use super::elections::{self, ElectionType};
 use super::partitions::MAX_ELECTIONS;
-use super::{reassignments, topics};
+use super::{features, reassignments, topics};
 use crate::kafka::event::{ChangeReason, Event};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::protocol::metadata_records::MetadataRecord;
@@ -50,6 +50,15 @@ impl ActiveController {
     ) -> m::AlterPartitionReassignmentsResponse {
         let (records, response) = reassignments::alter(request, self.basis());
         self.write(Plan { records, ..Plan::new(ChangeReason::Reassignment) });
+        response
+    }
+
+    pub(super) fn update_features(
+        &mut self,
+        request: &m::UpdateFeaturesRequest,
+    ) -> m::UpdateFeaturesResponse {
+        let (records, response) = features::update(request, self.id, self.basis());
+        self.write(Plan { records, ..Plan::default() });
         response
     }
 

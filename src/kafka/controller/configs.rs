@@ -31,7 +31,7 @@ pub const NO_CLIENT_METRICS: &str = "Client metrics, and their configs, are not 
 
 /// The longest value.
 const MAX_VALUE_LENGTH: usize = i16::MAX as usize;
-const MIN_ISR: &str = "min.insync.replicas";
+pub const MIN_ISR: &str = "min.insync.replicas";
 
 /// What is done to a value (`AlterConfigOp.OpType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

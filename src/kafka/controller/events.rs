@@ -57,6 +57,9 @@ pub fn tell<T>(
             let broker = name.parse().ok().map(BrokerId);
             fx.event(Event::BrokerConfigChanged { broker, key: key.clone(), value: value.clone() });
         }
+        MetadataRecord::FeatureLevel { name, level } if !image.brokers.is_empty() => {
+            fx.event(Event::FeatureUpdated { feature: name.as_str().into(), level: *level });
+        }
         MetadataRecord::Config { resource: ConfigResource::Group, name, key, value } => {
             let group = GroupId::new(name);
             fx.event(Event::GroupConfigChanged { group, key: key.clone(), value: value.clone() });

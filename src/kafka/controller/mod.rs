@@ -19,6 +19,7 @@ pub mod elections;
 pub mod reassignments;
 pub mod topics;
 pub mod configs;
+pub mod features;
 
 mod active;
 mod admin;

@@ -68,6 +68,10 @@ pub fn refuse(request: &Request, error: ErrorCode) -> Option<Response> {
             .with_error_code(code)
             .with_error_message(Some(error.name().into()))
             .into(),
+        Request::UpdateFeatures(_) => m::UpdateFeaturesResponse::default()
+            .with_error_code(code)
+            .with_error_message(Some(error.name().into()))
+            .into(),
         Request::ListPartitionReassignments(_) => m::ListPartitionReassignmentsResponse::default()
             .with_error_code(code)
             .with_error_message(Some(error.name().into()))

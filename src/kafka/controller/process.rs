@@ -331,7 +331,8 @@ impl Controller {
     fn claim(&mut self, now: Time, epoch: LeaderEpoch, fx: &mut Effects<ControllerTimer>) {
         let random = Random::stream(self.random.next_u64(), "active");
         let config = self.config.clone();
-        self.active = Some(ActiveController::new(now, epoch, config, self.features, &self.committed, random));
+        self.active =
+            Some(ActiveController::new(now, self.id, epoch, config, self.features, &self.committed, random));
         self.append_plans(now, fx);
         self.arm_session_check(now, fx);
         self.arm_no_op(now, fx);
@@ -428,6 +429,7 @@ const CONTROLLER_APIS: &[ApiKey] = &[
     ApiKey::IncrementalAlterConfigs,
     ApiKey::AlterPartitionReassignments,
     ApiKey::ListPartitionReassignments,
+    ApiKey::UpdateFeatures,
     ApiKey::Vote,
     ApiKey::BeginQuorumEpoch,
     ApiKey::EndQuorumEpoch,

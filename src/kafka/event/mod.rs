@@ -189,6 +189,11 @@ pub enum Event {
         key: String,
         value: Option<String>,
     },
+    /// The level of a feature, which the whole cluster goes by.
+    FeatureUpdated {
+        feature: Rc<str>,
+        level: i16,
+    },
     /// A dynamic config of a group.
     GroupConfigChanged {
         group: GroupId,

@@ -154,6 +154,7 @@ apis! {
     EndQuorumEpoch = 54, version 1: EndQuorumEpochRequest -> EndQuorumEpochResponse;
     DescribeQuorum = 55, version 2: DescribeQuorumRequest -> DescribeQuorumResponse;
     AlterPartition = 56, version 3: AlterPartitionRequest -> AlterPartitionResponse;
+    UpdateFeatures = 57, version 2: UpdateFeaturesRequest -> UpdateFeaturesResponse;
     Envelope = 58, version 0: EnvelopeRequest -> EnvelopeResponse;
     FetchSnapshot = 59, version 1: FetchSnapshotRequest -> FetchSnapshotResponse;
     DescribeProducers = 61, version 0: DescribeProducersRequest -> DescribeProducersResponse;

@@ -159,6 +159,11 @@ pub const FORMS: &[Form] = &[
     form("set cluster min.insync.replicas=2", "gives all brokers a default"),
     form("set group payments share.auto.offset.reset=earliest", "gives a group a config"),
     form(
+        "upgrade feature transaction.version=2",
+        "raises the level of a feature in the whole cluster; who has a connection hears of it with the next one",
+    ),
+    form("downgrade feature transaction.version=1", "lowers it"),
+    form(
         "unset topic orders min.insync.replicas",
         "takes a config away again; also of a broker, a group or the cluster",
     ),

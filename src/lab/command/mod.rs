@@ -12,6 +12,7 @@ mod application;
 mod complete;
 mod consumers;
 mod datetime;
+mod features;
 mod forms;
 mod groups;
 mod parse;

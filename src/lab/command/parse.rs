@@ -4,6 +4,7 @@ use super::CommandError;
 use super::application;
 use super::complete::{ConsumerDraft, ProducerDraft, Written};
 use super::consumers;
+use super::features;
 use super::forms::verbs;
 use super::groups;
 use super::program as programs;
@@ -19,6 +20,7 @@ use crate::client::producer::{TransactionPace, Wish};
 use crate::client::profile::Profile;
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
+use crate::kafka::controller::features::UpgradeType;
 use crate::kafka::event::Halt;
 use crate::kafka::types::{BrokerId, ClientName, ControllerId, GroupId, Topic, TopicPartition};
 use crate::lab::words::{partition_of, suggestion};
@@ -98,6 +100,8 @@ pub fn parse(text: &str) -> Result<Written, CommandError> {
             _ => delete_records(&mut words)?.into(),
         },
         "elect" => elect(&mut words)?.into(),
+        "upgrade" => features::update(&mut words, UpgradeType::Upgrade)?.into(),
+        "downgrade" => features::update(&mut words, UpgradeType::SafeDowngrade)?.into(),
         "reassign" => reassign(&mut words)?.into(),
         "cancel" => cancel(&mut words)?.into(),
         "set" if words.accept("clock").is_some() => set_clock(&mut words)?.into(),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::application;
 use super::consumers;
+use super::features;
 use super::groups;
 use super::program;
 use super::share;
@@ -92,6 +93,7 @@ pub fn print(command: &Command) -> String {
             format!("reassign {} to {}", partition(tp), quote(&ids.join(",")))
         }
         Command::CancelReassignment(tp) => format!("cancel reassignment {}", partition(tp)),
+        Command::UpdateFeature { feature, level, upgrade } => features::print(feature, *level, *upgrade),
         Command::SetTopicConfig { topic, key, value: Some(value) } => {
             format!("set topic {} {}={}", quote(topic.as_str()), quote(key), quote(value))
         }

@@ -289,6 +289,11 @@ pub(super) fn tell(processes: &Processes, time: Time, event: &Event) -> Option<S
             };
             Sentence::new(time, Tone::Info, subject, title).detail(detail).rules(&["R-LOG-53"])
         }
+        Event::FeatureUpdated { feature, level } => {
+            Sentence::new(time, Tone::Info, Subject::Cluster, format!("{feature} is at level {level} from here on"))
+                .detail("Brokers hear of it by the metadata log at once; clients by ApiVersions, with their next connection.")
+                .rules(&["R-CTRL-12"])
+        }
         Event::GroupConfigChanged { group, key, value } => {
             let (title, detail) = match value {
                 Some(value) => (format!("group {group}: {key} set to {value}"), "It holds for this group alone."),

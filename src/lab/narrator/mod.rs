@@ -173,6 +173,7 @@ impl Narrator {
             | Event::TopicDeleted { .. }
             | Event::ConfigChanged { .. }
             | Event::BrokerConfigChanged { .. }
+            | Event::FeatureUpdated { .. }
             | Event::GroupConfigChanged { .. }
             | Event::ConfigsDescribed { .. }
             | Event::QuorumDescribed { .. } => cluster::tell(&self.processes, time, event),

@@ -6,8 +6,8 @@ use crate::client::consumer::{Consumer, GroupMembership};
 use crate::client::producer::Producer;
 use crate::client::program::Order;
 use crate::kafka::config::{
-    TOPIC_NOT_MODELLED, UpdateMode, broker_key, has_effect_on_brokers, listener_key, needs_listener,
-    update_mode,
+    FEATURES_NOT_MODELLED, TOPIC_NOT_MODELLED, UpdateMode, broker_key, has_effect_on_brokers, listener_key,
+    needs_listener, update_mode,
 };
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::protocol::ErrorCode;
@@ -81,6 +81,10 @@ impl World {
                 Err(refuse(format!("{key} is a config of Kafka that has no effect here yet")))
             }
             Command::SetGroupConfig { .. } => Ok(()),
+            Command::UpdateFeature { feature, .. } if FEATURES_NOT_MODELLED.contains(&feature.as_str()) => {
+                Err(refuse(format!("{feature} is a feature of Kafka whose level cannot be changed here")))
+            }
+            Command::UpdateFeature { .. } => Ok(()),
             Command::Describe(Resource::Broker(Some(broker))) => {
                 self.find(&Target::Broker(*broker)).map(|_| ())
             }

@@ -201,6 +201,9 @@ impl World {
             Command::ElectLeader { kind, partition } => {
                 self.administrate(text, Operation::ElectLeader { kind, partition });
             }
+            Command::UpdateFeature { feature, level, upgrade } => {
+                self.administrate(text, Operation::UpdateFeature { feature, level, upgrade });
+            }
             Command::Reassign { partition, replicas } => {
                 self.administrate(text, Operation::Reassign { partition, replicas: Some(replicas) });
             }

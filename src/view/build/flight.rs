@@ -85,6 +85,7 @@ fn kind(api: ApiKey) -> FlightKind {
         | ApiKey::DeleteShareGroupOffsets
         | ApiKey::CreatePartitions
         | ApiKey::ElectLeaders
+        | ApiKey::UpdateFeatures
         | ApiKey::IncrementalAlterConfigs
         | ApiKey::AlterPartitionReassignments
         | ApiKey::AlterPartition

@@ -1,9 +1,13 @@
 //! What the servers, the links between them, the topics and the groups may be told.
 
 use crate::client::admin::{Goal, GroupOperation, ListFilter, OfEach, Reset, Scope, Target as ResetTarget};
-use crate::kafka::config::{GROUP_KEYS, Key, NULL, TOPIC_KEYS, UpdateMode, broker_keys, update_mode};
+use crate::kafka::api_versions::supported_levels;
+use crate::kafka::config::{
+    FEATURE_KEYS, GROUP_KEYS, Key, NULL, TOPIC_KEYS, UpdateMode, broker_keys, update_mode,
+};
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::controller::elections::ElectionType;
+use crate::kafka::controller::features::UpgradeType;
 use crate::kafka::types::{BrokerId, GroupId, Offset, Topic, TopicPartition};
 use crate::sim::{Command, Target};
 use crate::view::model::{Model, ReplicaView, Role};
@@ -80,6 +84,19 @@ pub fn of_cluster(model: &Model) -> Vec<Command> {
     commands.extend(kinds.map(|kind| Command::ElectLeader { kind, partition: None }));
     commands.extend([Command::Describe(Resource::Broker(None)), Command::DescribeQuorum]);
     commands
+}
+
+/// Each level of each feature that can be changed.
+pub fn levels(upgrade: UpgradeType) -> Vec<Command> {
+    let levels = |key: &Key| {
+        let name = key.name;
+        supported_levels(name).map(move |level| Command::UpdateFeature {
+            feature: name.to_owned(),
+            level,
+            upgrade,
+        })
+    };
+    FEATURE_KEYS.iter().flat_map(levels).collect()
 }
 
 pub fn groups(model: &Model) -> impl Iterator<Item = GroupId> {

@@ -18,6 +18,7 @@ use super::act;
 use super::model::Model;
 use crate::client::consumer::{Ask, Choice};
 use crate::client::producer::Wish;
+use crate::kafka::controller::features::UpgradeType;
 use crate::kafka::event::Halt;
 use crate::lab::command::{Question, Why, print};
 use crate::lab::ledger::Within;
@@ -30,7 +31,7 @@ const AT_ONCE: [Lines; 4] =
     [cluster::servers, clients::clients, cluster::of_cluster, clients::of_transactions];
 
 /// What is offered once its verb is begun.
-const AT_LENGTH: [(&str, Lines); 30] = [
+const AT_LENGTH: [(&str, Lines); 32] = [
     ("set", |model| cluster::configs(model, |key| Some(key.default.to_owned()))),
     ("set", clients::programs),
     ("unset", |model| cluster::configs(model, |_| None)),
@@ -40,6 +41,8 @@ const AT_LENGTH: [(&str, Lines); 30] = [
     ("plan", |model| cluster::resets(model, false)),
     ("reset", |model| cluster::resets(model, true)),
     ("elect", cluster::elections),
+    ("upgrade", |_| cluster::levels(UpgradeType::Upgrade)),
+    ("downgrade", |_| cluster::levels(UpgradeType::SafeDowngrade)),
     ("terminate", clients::terminations),
     ("send", clients::sent_offsets),
     ("add", cluster::more_partitions),

@@ -264,6 +264,14 @@ impl SharePartitionManager {
         }
     }
 
+    /// The cluster has no share groups any more: sessions end, and share partitions are given up (`onShareVersionToggle`).
+    pub fn on_switched_off(&mut self) {
+        self.sessions = ShareSessions::default();
+        for key in self.slots.keys().cloned().collect::<Vec<_>>() {
+            self.fence(&key);
+        }
+    }
+
     /// A connection is closed: its session ends. With the last session of a group its share partitions go too; they are
     /// read back when somebody asks again (`ClientConnectionDisconnectListener`).
     pub fn on_disconnected(&mut self, incoming: Incoming, ground: &Ground<'_>, fx: &mut ManagerEffects) {

@@ -12,6 +12,7 @@ use crate::client::producer::{TransactionPace, Wish};
 use crate::client::program::{Callback, Committed, Order, Passage, Reaction, Stop, Which};
 use crate::client::saying::{self, Saying};
 use crate::client::share_consumer::ShareConsumerSpec;
+use crate::kafka::controller::features::UpgradeType;
 use crate::kafka::event::Halt;
 use crate::kafka::share::AcknowledgeType;
 use crate::kafka::types::Offset;
@@ -293,6 +294,8 @@ fn commands() -> impl Strategy<Value = Command> {
             .prop_map(|(kind, partition)| Command::ElectLeader { kind, partition }),
         (partition(), replicas).prop_map(|(partition, replicas)| Command::Reassign { partition, replicas }),
         partition().prop_map(Command::CancelReassignment),
+        (name(), any::<i16>(), prop_oneof![Just(UpgradeType::Upgrade), Just(UpgradeType::SafeDowngrade)])
+            .prop_map(|(feature, level, upgrade)| Command::UpdateFeature { feature, level, upgrade }),
     ];
     // A test's stack does not hold all of them at once.
     prop_oneof![

@@ -238,6 +238,7 @@ fn configs_of_brokers_change_and_are_described() {
             (5, described(Resource::Broker(None), &[])),
             (6, of_group(Some("earliest"))),
             (7, of_group(None)),
+            (8, Event::FeatureUpdated { feature: "transaction.version".into(), level: 2 }),
         ],
         expect![[r#"
             00:00.001  broker 2: message.max.bytes set to 5 (R-LOG-53)
@@ -254,6 +255,8 @@ fn configs_of_brokers_change_and_are_described() {
                 Info: It holds for this group alone.
             00:00.007  group billing: share.auto.offset.reset removed
                 Info: Kafka's default counts again.
+            00:00.008  transaction.version is at level 2 from here on (R-CTRL-12)
+                Info: Brokers hear of it by the metadata log at once; clients by ApiVersions, with their next connection.
         "#]],
     );
 }
