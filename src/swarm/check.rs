@@ -37,6 +37,8 @@ pub enum Check {
     Acknowledged,
     /// It is what this producer sent, and told of once (R-REPL-29, R-PROD-25).
     AcknowledgedContent,
+    /// A producer with acks=0 is told of no offset, one with acks=1 of where a leader wrote what it sent (R-REPL-29).
+    Told,
     /// What a partition's registration looks like (R-REPL-1, 40, 45).
     Registration,
     /// What may become of a partition in one change (R-REPL-2, 41 to 46).
@@ -137,6 +139,7 @@ impl Check {
             Check::NewestOfKey => "newest-of-key",
             Check::Acknowledged => "acknowledged",
             Check::AcknowledgedContent => "acknowledged-content",
+            Check::Told => "told",
             Check::Registration => "registration",
             Check::Succession => "succession",
             Check::ComesBack => "comes-back",

@@ -33,6 +33,7 @@ counts! {
     batches_compared: "committed batches compared",
     compacted_records_compared: "records of compacted logs compared",
     acknowledgements_checked: "acknowledgements checked",
+    loose_acknowledgements_checked: "acknowledgements of acks=0 and acks=1 checked",
     offsets_compared: "committed offsets compared",
     commits_checked: "commits held to their generation",
     owned_commits_checked: "commits held to the partitions' owners",

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cluster::Processes;
+use super::folded::{Folded, is_of_calm_runs};
 use super::partition::PATIENCE_MS;
 use super::{Sentence, Subject, Tone};
 use crate::kafka::event::{Act, CommitOutcome, Event, ProducerEvent, RecordPart};
@@ -17,6 +18,8 @@ pub(super) struct Clients {
     lost: BTreeSet<(ClientName, NodeId)>,
     /// Retries already told; forgotten at the next acknowledgement.
     retried: BTreeSet<(ClientName, TopicPartition, ErrorCode)>,
+    /// Retries for errors of calm runs.
+    mended: Folded<(ClientName, ErrorCode)>,
     /// When a late acknowledgement was last told.
     late: BTreeMap<(ClientName, TopicPartition), Time>,
     /// When a producer's sticky partition was last told.
@@ -61,6 +64,22 @@ impl Clients {
             }
             Event::Producer(event) => {
                 (!self.is_told_often(time, event)).then(|| super::producer::tell(time, event))
+            }
+            Event::BatchRetried { client, tp, error, .. } if is_of_calm_runs(*error) => {
+                let times = self.mended.happens(time, (client.clone(), *error))?;
+                let title = match times {
+                    1 => format!("{client}: a batch for {tp} will be sent again: {error}"),
+                    _ => {
+                        format!("{client}: {times} batches were sent again since this was last told: {error}")
+                    }
+                };
+                let detail = match error {
+                    ErrorCode::ConcurrentTransactions => {
+                        "Its next transaction begins before the markers of the last one are written; it waits and sends again."
+                    }
+                    _ => "It came before the batch that it follows; in order, it is taken.",
+                };
+                Some(about(time, Tone::Info, client, title).detail(detail).rules(&["R-PROD-21", "R-TXN-18"]))
             }
             Event::BatchRetried { client, tp, error, .. } => {
                 if !self.retried.insert((client.clone(), tp.clone(), *error)) {

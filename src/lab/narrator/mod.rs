@@ -1,7 +1,7 @@
 //! The narrator: one plain sentence for each thing that changed state, made of the trace's events.
 //!
 //! It tells changes and not packets: a batch that is sent, stored, copied, polled or committed as it should be is no
-//! news. What repeats (retries, lost connections) is told once, and what happens to many partitions in one moment is
+//! news. What repeats (retries, lost connections) is told once, or once a minute with how often it was, and what happens to many partitions in one moment is
 //! one sentence ([`moment`]). It reads events only and knows no world.
 //!
 //! **Invariant:** sentences come in the order of virtual time, and the same events give the same sentences.
@@ -9,6 +9,7 @@
 mod application;
 mod client;
 mod cluster;
+mod folded;
 mod group;
 mod group_admin;
 mod moment;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::folded::{Folded, is_of_calm_runs};
 use super::{Sentence, Subject, Tone};
 use crate::kafka::event::{Event, TruncationReason};
 use crate::kafka::protocol::ErrorCode;
@@ -23,6 +24,8 @@ pub(super) struct Partitions {
     waiting: BTreeMap<TopicPartition, (Time, Offset)>,
     /// Refusals already told; forgotten when a batch is taken again.
     refused: BTreeSet<(TopicPartition, ErrorCode)>,
+    /// Refusals of calm runs.
+    mended: Folded<(TopicPartition, ErrorCode)>,
 }
 
 impl Partitions {
@@ -52,6 +55,16 @@ impl Partitions {
                 );
                 let sentence = Sentence::new(time, Tone::Good, Subject::Partition(tp.clone()), title);
                 Some(sentence.detail(detail).rules(&["R-PROD-25"]))
+            }
+            Event::ProduceRefused { broker, tp, error, .. } if is_of_calm_runs(*error) => {
+                let title = match self.mended.happens(time, (tp.clone(), *error))? {
+                    1 => format!("broker {broker}: a batch for {tp} refused: {error}"),
+                    times => format!(
+                        "broker {broker}: {times} batches for {tp} refused since this was last told: {error}"
+                    ),
+                };
+                let sentence = Sentence::new(time, Tone::Info, Subject::Partition(tp.clone()), title);
+                Some(sentence.detail("Nothing was stored."))
             }
             Event::ProduceRefused { broker, tp, error, .. } => {
                 if !self.refused.insert((tp.clone(), *error)) {

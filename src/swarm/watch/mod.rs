@@ -90,6 +90,8 @@ pub struct Watch {
     acks_all: BTreeSet<ClientName>,
     /// What those sent and were not told of yet.
     sent: Sent,
+    /// Every batch that a leader ever wrote: its first and last offset.
+    written: BTreeMap<TopicPartition, BTreeSet<(Offset, Offset)>>,
     /// The topics that are gone, of which a broker that is cut off has not heard.
     former: BTreeMap<TopicId, Topic>,
     /// When the acks=all producers last sent to those.
@@ -177,7 +179,11 @@ impl Watch {
         self.hear_members(world, seen)?;
         self.hear_clients(world, seen)?;
         self.note_sent(world, &touched.sent);
-        touched.acknowledged.iter().try_for_each(|acknowledged| self.check_acknowledged(acknowledged))
+        for acknowledged in &touched.acknowledged {
+            self.check_told(world, acknowledged)?;
+            self.check_acknowledged(acknowledged)?;
+        }
+        Ok(())
     }
 
     /// Looks at everything there is.
@@ -212,6 +218,9 @@ impl Watch {
         world.trace().since(self.seen).for_each(|entry| self.counts.hear(&entry.event));
         self.follow_records(world);
         self.seen = world.trace().len_ever();
+        for (tp, first, last) in &touched.written {
+            self.written.entry(tp.clone()).or_default().insert((*first, *last));
+        }
         for (broker, act) in &touched.acts {
             self.on_act(world, *broker, act);
         }

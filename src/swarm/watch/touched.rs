@@ -18,6 +18,8 @@ pub struct Touched {
     pub replicated: Vec<(BrokerId, TopicPartition, Offset, Offset)>,
     /// A leader wrote a batch at this offset in this epoch.
     pub appended: Vec<(BrokerId, TopicPartition, Offset, LeaderEpoch)>,
+    /// A leader wrote a batch from the first offset to the second.
+    pub written: Vec<(TopicPartition, Offset, Offset)>,
     /// A leader's high watermark went from the first offset to the second.
     pub advanced: Vec<(BrokerId, TopicPartition, Offset, Offset)>,
     /// From this offset on a replica's log is another one.
@@ -58,7 +60,8 @@ impl Touched {
                     touched.answered.remove(&(tp.clone(), *broker));
                     touched.replicas.insert((tp.clone(), *broker));
                 }
-                Event::Appended { broker, tp, base_offset, leader_epoch, .. } => {
+                Event::Appended { broker, tp, base_offset, last_offset, leader_epoch, .. } => {
+                    touched.written.push((tp.clone(), *base_offset, *last_offset));
                     touched.appended.push((*broker, tp.clone(), *base_offset, *leader_epoch));
                     touched.replicas.insert((tp.clone(), *broker));
                 }

@@ -1,13 +1,14 @@
-//! What acks=all producers sent, what they were told of it, and what is there.
+//! What producers sent, what they were told of it, and what is there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Watch;
 use super::history::body_of;
 use super::touched::Acknowledged;
+use crate::client::config::producer::Acks;
 use crate::kafka::protocol::Request;
 use crate::kafka::record::split_batches;
-use crate::kafka::types::{ClientName, Topic, TopicId, TopicPartition};
+use crate::kafka::types::{ClientName, Offset, Topic, TopicId, TopicPartition};
 use crate::sim::{Packet, World};
 use crate::swarm::check::{Check, Verdict};
 
@@ -44,6 +45,28 @@ impl Watch {
                 }
             }
         }
+    }
+
+    /// R-REPL-29: without acks nobody tells an offset; with acks=1 the leader does, as soon as it has the batch, which may be
+    /// lost later all the same.
+    pub(super) fn check_told(&mut self, world: &World, acknowledged: &Acknowledged) -> Verdict {
+        let Acknowledged { client, tp, base_offset, records, .. } = acknowledged;
+        let Some(acks) = world.producer(client).map(|producer| producer.config().acks) else {
+            return Ok(());
+        };
+        let told = format!("{tp}: {client} with acks={} is told of {base_offset}", acks.name());
+        let fault = match acks {
+            Acks::All => return Ok(()),
+            Acks::None => (*base_offset != Offset::UNKNOWN).then(|| format!("{told}, which nobody told it")),
+            Acks::Leader => {
+                let batch = (*base_offset, *base_offset + (*records - 1));
+                let is_written = self.written.get(tp).is_some_and(|written| written.contains(&batch));
+                (!is_written).then(|| format!("{told}, where nobody wrote {records} records"))
+            }
+        };
+        self.checks += 1;
+        self.counts.loose_acknowledgements_checked += 1;
+        Check::Told.verdict(fault)
     }
 
     /// R-REPL-29: what an acks=all producer is told is written is committed, and it is what it wrote and was not told of

@@ -27,7 +27,7 @@ fn a_refused_batch_is_told_once_until_one_is_taken() {
             00:00.001  broker 1: a batch for orders-0 refused: NOT_ENOUGH_REPLICAS (R-REPL-30)
                 Warn: acks=all needs min.insync.replicas in-sync replicas; nothing was stored.
             00:00.200  broker 1: a batch for orders-0 refused: OUT_OF_ORDER_SEQUENCE_NUMBER
-                Warn: Nothing was stored.
+                Info: Nothing was stored.
             00:00.400  broker 1: a batch for orders-0 refused: NOT_ENOUGH_REPLICAS (R-REPL-30)
                 Warn: acks=all needs min.insync.replicas in-sync replicas; nothing was stored.
             00:00.500  broker 1: a repeated batch of orders-0 is not stored again (R-PROD-25)
@@ -59,6 +59,40 @@ fn retries_and_late_acknowledgements_are_told_once() {
             00:13.000  checkout-api: a batch for orders-2 will be sent again: NETWORK_EXCEPTION (R-PROD-15, R-PROD-17)
                 Warn: It is retried until delivery.timeout.ms has passed.
         "#]],
+    );
+}
+
+#[test]
+fn what_a_calm_run_mends_at_once_is_one_sentence_a_minute() {
+    let request = RequestMark { from: NodeId::Client(1), correlation: 7 };
+    let refused = || {
+        let (tp, error) = (tp(2), ErrorCode::OutOfOrderSequenceNumber);
+        Event::ProduceRefused { broker: BrokerId(1), tp, error, request }
+    };
+    let mut events = Vec::new();
+    for turn in 0..140 {
+        let ms = 1_000 * turn;
+        events.push((ms, retried(ErrorCode::ConcurrentTransactions)));
+        events.push((ms + 1, refused()));
+        events.push((ms + 2, appended(tp(2), turn, turn)));
+        events.push((ms + 100, acknowledged(1, 60)));
+    }
+    check(
+        &events,
+        expect![[r#"
+        00:00.000  checkout-api: a batch for orders-2 will be sent again: CONCURRENT_TRANSACTIONS (R-PROD-21, R-TXN-18)
+            Info: Its next transaction begins before the markers of the last one are written; it waits and sends again.
+        00:00.001  broker 1: a batch for orders-2 refused: OUT_OF_ORDER_SEQUENCE_NUMBER
+            Info: Nothing was stored.
+        01:00.000  checkout-api: 60 batches were sent again since this was last told: CONCURRENT_TRANSACTIONS (R-PROD-21, R-TXN-18)
+            Info: Its next transaction begins before the markers of the last one are written; it waits and sends again.
+        01:00.001  broker 1: 60 batches for orders-2 refused since this was last told: OUT_OF_ORDER_SEQUENCE_NUMBER
+            Info: Nothing was stored.
+        02:00.000  checkout-api: 60 batches were sent again since this was last told: CONCURRENT_TRANSACTIONS (R-PROD-21, R-TXN-18)
+            Info: Its next transaction begins before the markers of the last one are written; it waits and sends again.
+        02:00.001  broker 1: 60 batches for orders-2 refused since this was last told: OUT_OF_ORDER_SEQUENCE_NUMBER
+            Info: Nothing was stored.
+    "#]],
     );
 }
 
