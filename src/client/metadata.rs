@@ -144,6 +144,13 @@ impl Metadata {
         }
     }
 
+    /// As [`Self::want`], of one topic.
+    pub fn want_one(&mut self, topic: &Topic) {
+        if self.wanted.len() != 1 || !self.wanted.contains(topic) {
+            self.want(BTreeSet::from([topic.clone()]));
+        }
+    }
+
     /// What to ask for beside the wanted topics, from now on.
     pub fn want_also(&mut self, also: Also) {
         self.also = also;

@@ -3,7 +3,7 @@
 //! **Invariant:** a queue is in the order in which its batches must be written; retried batches stand in front. An empty
 //! queue is not kept, so that looking for work costs what there is of it, however many partitions there are.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use super::batch::{BatchId, Place, ProducerBatch, Shape};
@@ -20,6 +20,8 @@ pub struct Accumulator {
     next_id: i64,
     batches: BTreeMap<BatchId, Rc<ProducerBatch>>,
     queues: BTreeMap<TopicPartition, VecDeque<BatchId>>,
+    /// Those that have no outcome, the oldest first.
+    open: BTreeSet<(Time, BatchId)>,
 }
 
 /// Whether the first batch of a partition can be sent (R-PROD-3).
@@ -55,6 +57,7 @@ impl Accumulator {
             next_id: 0,
             batches: BTreeMap::new(),
             queues: BTreeMap::new(),
+            open: BTreeSet::new(),
         }
     }
 
@@ -126,6 +129,7 @@ impl Accumulator {
         let id = BatchId(self.next_id);
         self.next_id += 1;
         self.free_bytes -= batch.allocated_bytes();
+        self.open.insert((batch.created_at, id));
         self.batches.insert(id, Rc::new(batch));
         id
     }
@@ -150,6 +154,35 @@ impl Accumulator {
     /// All batches, the oldest first.
     pub fn batches(&self) -> impl Iterator<Item = (BatchId, &Rc<ProducerBatch>)> {
         self.batches.iter().map(|(id, batch)| (*id, batch))
+    }
+
+    /// When the oldest of the batches without an outcome was begun.
+    pub fn oldest_open(&self) -> Option<Time> {
+        self.open.first().map(|(created_at, _)| *created_at)
+    }
+
+    /// Those of the batches without an outcome that were begun by then, in the order of their numbers.
+    pub fn open_since(&self, latest: Time) -> Vec<BatchId> {
+        let old = self.open.iter().take_while(|(created_at, _)| *created_at <= latest);
+        let mut ids: Vec<BatchId> = old.map(|(_, id)| *id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// The batch has its outcome; only the answer to its request is still to come.
+    pub fn give_up(&mut self, id: BatchId) {
+        let batch = self.batch_mut(id);
+        batch.place = Place::GivenUp;
+        let created_at = batch.created_at;
+        self.open.remove(&(created_at, id));
+    }
+
+    /// Whether the record that the partition got last ends the sender's wait: it began a batch or filled one, or others
+    /// stand in front of it (`RecordAppendResult`).
+    pub fn wakes_sender(&self, tp: &TopicPartition) -> bool {
+        let Some(queue) = self.queues.get(tp) else { return true };
+        let last = queue.back().map(|last| self.batch(*last));
+        queue.len() > 1 || last.is_none_or(|last| last.record_count() == 1 || last.is_full())
     }
 
     /// Partitions that have batches to send.
@@ -238,6 +271,7 @@ impl Accumulator {
     /// Forgets a batch whose outcome is known.
     pub fn remove(&mut self, id: BatchId) {
         let Some(batch) = self.batches.remove(&id) else { return };
+        self.open.remove(&(batch.created_at, id));
         self.free_bytes += batch.allocated_bytes();
         if batch.place == Place::Queued
             && let Some(queue) = self.queues.get_mut(&batch.tp)
@@ -281,6 +315,38 @@ mod tests {
             append(&mut accumulator, 11).unwrap();
         }
         check_ready(&accumulator, 11, Readiness::Ready(Cause::Full));
+    }
+
+    #[test]
+    fn a_record_wakes_the_sender_that_begins_or_fills_a_batch_or_stands_behind_one() {
+        let mut accumulator = Accumulator::new(Shape::plain(100), 5, 1000);
+        let wakes = |accumulator: &mut Accumulator| {
+            append(accumulator, 0).unwrap();
+            accumulator.wakes_sender(&tp())
+        };
+        let woken: Vec<bool> = (0..4).map(|_| wakes(&mut accumulator)).collect();
+        assert_eq!(woken, [true, false, false, false], "four records fit into the first batch");
+        assert!(wakes(&mut accumulator), "the second is begun");
+        assert!(wakes(&mut accumulator), "the first stands before it");
+        accumulator.take_first(&tp());
+        assert!(!wakes(&mut accumulator));
+    }
+
+    #[test]
+    fn those_that_are_open_are_known_from_the_oldest_on() {
+        let mut accumulator = Accumulator::new(Shape::plain(0), 0, 1_000_000);
+        for now_ms in [10, 10, 20, 30, 30] {
+            append(&mut accumulator, now_ms).unwrap();
+        }
+        let ids: Vec<BatchId> = accumulator.batches().map(|(id, _)| id).collect();
+        let open_since = |accumulator: &Accumulator, ms| accumulator.open_since(Time::from_ms(ms));
+        assert!(open_since(&accumulator, 9).is_empty());
+        assert_eq!(open_since(&accumulator, 30), ids);
+        accumulator.give_up(ids[0]);
+        assert_eq!(accumulator.batches().count(), ids.len(), "its answer is still to come");
+        assert!(!open_since(&accumulator, 30).contains(&ids[0]));
+        ids[1..].iter().for_each(|id| accumulator.remove(*id));
+        assert_eq!(accumulator.oldest_open(), None);
     }
 
     #[test]

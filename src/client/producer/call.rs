@@ -145,7 +145,7 @@ impl Producer {
             "a thread is in one call at a time"
         );
         self.enter_call(now, call, fx);
-        self.poll(now, fx);
+        self.poll_if_woken(now, fx);
     }
 
     pub(super) fn enter_call(&mut self, now: Time, call: Call, fx: &mut Effects<ProducerTimer>) {
@@ -182,6 +182,7 @@ impl Producer {
         fx: &mut Effects<ProducerTimer>,
     ) -> Result<Option<Calling>, ProducerError> {
         let name = call.name();
+        self.woken |= name != CallName::Send;
         let waits = |result: ResultId| Ok(Some(Calling::Result { call: name, result, since: now }));
         match call {
             Call::Send(message) => match self.begin_send(now, message, fx) {

@@ -31,7 +31,7 @@ use std::rc::Rc;
 use self::accumulator::{Accumulator, Readiness};
 use self::application::Transactions;
 pub use self::application::{TransactionPace, Wish};
-use self::batch::{Place as BatchPlace, Shape};
+use self::batch::Shape;
 use self::call::Thread;
 pub use self::call::{Call, CallName};
 use self::ending::Flush;
@@ -149,6 +149,8 @@ pub struct Producer {
     counts: Counts,
     metrics: BatchMetrics,
     wake_at: Option<Time>,
+    /// The sender's thread has something to look at (`Sender.wakeup`).
+    woken: bool,
 }
 
 type Fx<'a> = &'a mut Effects<ProducerTimer>;
@@ -201,6 +203,7 @@ impl Producer {
             counts: Counts::default(),
             metrics: BatchMetrics::default(),
             wake_at: None,
+            woken: false,
             name,
             thread: Thread::default(),
             config,
@@ -214,7 +217,7 @@ impl Producer {
         }
         match input {
             Input::Start => self.start_generating(now, fx),
-            Input::Timer(ProducerTimer::Generate) => self.generate(now, fx),
+            Input::Timer(ProducerTimer::Generate) => return self.generate(now, fx),
             Input::Timer(ProducerTimer::Wake) => self.wake_at = None,
             Input::Timer(ProducerTimer::Network(timer)) => {
                 let event = self.network.on_timer(now, timer, fx);
@@ -283,13 +286,15 @@ impl Producer {
             self.begin_send(now, message, fx);
         } else {
             self.send_in_transaction(now, fx);
+            self.woken = self.woken || self.go_on(now, fx);
         }
         self.schedule_next(now, fx);
+        self.poll_if_woken(now, fx);
     }
 
     /// Whether some records have no outcome.
     fn has_incomplete(&self) -> bool {
-        self.accumulator.batches().any(|(_, batch)| batch.place != BatchPlace::GivenUp)
+        self.accumulator.oldest_open().is_some()
     }
 
     /// A connection that stood is gone.
@@ -357,6 +362,15 @@ impl Producer {
     /// Everything that can be done now is done, by the sender's thread and by the application's.
     fn poll(&mut self, now: Time, fx: Fx<'_>) {
         while self.round(now, fx) {}
+        self.woken = false;
+    }
+
+    /// A record that joins a batch that others wait in leaves the sender's thread asleep: there is nothing new for it to do
+    /// (`KafkaProducer.doSend`).
+    fn poll_if_woken(&mut self, now: Time, fx: Fx<'_>) {
+        if self.woken {
+            self.poll(now, fx);
+        }
     }
 
     /// One round of the sender's thread; says whether the application has made another call.
@@ -418,8 +432,8 @@ impl Producer {
                 Readiness::Ready(_) => None,
             }
         });
-        let open = self.accumulator.batches().filter(|(_, batch)| batch.place != BatchPlace::GivenUp);
-        let expires_at = open.map(|(_, batch)| batch.created_at.plus_ms(self.config.delivery_timeout_ms));
+        let oldest = self.accumulator.oldest_open();
+        let expires_at = oldest.map(|created_at| created_at.plus_ms(self.config.delivery_timeout_ms));
         let gives_up_at =
             self.blocked.as_ref().map(|blocked| blocked.since.plus_ms(self.config.max_block_ms));
         let id_at = match self.id_request {

@@ -2,7 +2,6 @@
 //!
 //! **Invariant:** a `send()` that began returns or throws once, within max.block.ms.
 
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::accumulator::MemoryExhausted;
@@ -52,7 +51,7 @@ impl Producer {
     /// application called it.
     fn send(&mut self, now: Time, message: Message, since: Time, fx: Fx<'_>) -> Sent {
         let topic = &message.topic;
-        self.metadata.want(BTreeSet::from([topic.clone()]));
+        self.metadata.want_one(topic);
         let error = self.metadata.topic(topic).map_or(ErrorCode::None, |topic| topic.error);
         let partitions = match self.metadata.partition_count(topic) {
             Some(count) if message.partition.is_some_and(|partition| partition >= count) => {
@@ -68,6 +67,7 @@ impl Producer {
             }
             None if error.is_ok() || error.is_retriable() => {
                 self.blocked = Some(BlockedSend { message, since, waits_for: Obstacle::Metadata });
+                self.woken = true;
                 None
             }
             None => {
@@ -102,10 +102,12 @@ impl Producer {
             Err(MemoryExhausted) => {
                 let waits_for = Obstacle::Memory { place, timestamp_ms };
                 self.blocked = Some(BlockedSend { message, since, waits_for });
+                self.woken = true;
                 return None;
             }
         };
         let batch = self.accumulator.last(&tp).expect("the record is in it");
+        self.woken |= self.accumulator.wakes_sender(&tp);
         let key = message.key.map(Rc::from);
         fx.event(Event::RecordBatched { client: self.name(), tp: tp.clone(), batch, key });
         // Kafka looks only now: a record that should not have been sent is in a batch, from which nobody takes it.

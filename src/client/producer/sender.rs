@@ -474,9 +474,7 @@ impl Producer {
     /// Fails the batches that are as old as delivery.timeout.ms (R-PROD-18). The application sees a TimeoutException.
     pub(super) fn expire(&mut self, now: Time, fx: Fx<'_>) {
         let timeout_ms = self.config.delivery_timeout_ms;
-        let open = self.accumulator.batches().filter(|(_, batch)| batch.place != Place::GivenUp);
-        let expired = open.filter(|(_, batch)| now.ms_since(batch.created_at) >= timeout_ms);
-        for id in expired.map(|(id, _)| id).collect::<Vec<_>>() {
+        for id in self.accumulator.open_since(now.plus_ms(-timeout_ms)) {
             if let Some(transactions) = &mut self.transactions {
                 transactions.on_send_error(ErrorCode::RequestTimedOut);
             }
@@ -486,7 +484,7 @@ impl Producer {
                 sequences.on_expired(id, batch);
             }
             match batch.place {
-                Place::InFlight => self.accumulator.batch_mut(id).place = Place::GivenUp,
+                Place::InFlight => self.accumulator.give_up(id),
                 Place::Queued | Place::GivenUp => self.accumulator.remove(id),
             }
             self.report_failure(tp, Some(id), records.into(), ErrorCode::RequestTimedOut, fx);

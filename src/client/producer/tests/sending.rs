@@ -33,6 +33,20 @@ fn records_made_while_a_batch_lingers_share_it_and_its_sequences() {
     assert_eq!(bench.next().base_sequence(), 10);
 }
 
+/// `KafkaProducer.doSend` wakes the sender's thread only for a batch that is full or new.
+#[test]
+fn a_record_that_joins_a_batch_leaves_the_sender_asleep() {
+    let mut bench = Bench::new("100/s", &[("linger.ms", "500")], &[1]);
+    bench.run_for(300);
+    let (batches, asked) = (bench.producer.accumulator.batches().count(), bench.metadata_requests);
+    bench.producer.metadata.request_update();
+    bench.run_for(200);
+    assert_eq!((bench.producer.accumulator.batches().count(), batches), (1, 1));
+    assert_eq!(bench.metadata_requests, asked, "nobody has looked");
+    bench.run_for(10);
+    assert_eq!((bench.produced.len(), bench.metadata_requests), (1, asked + 1), "linger.ms is over");
+}
+
 #[test]
 fn one_request_carries_a_batch_of_each_partition_of_its_broker_r_prod_3() {
     let mut bench = Bench::new("1000/s", &[("linger.ms", "50")], &[1, 1, 1]);
