@@ -328,14 +328,17 @@ impl Session {
     fn listen(&mut self, stops_at: StopsAt) -> bool {
         let mut ends_a_wait = false;
         let mut told: Vec<Sentence> = Vec::new();
-        for entry in self.world.trace().since(self.heard) {
-            ends_a_wait |= pace::ends_a_wait(&entry.event, stops_at);
-            self.boot.on_event(&entry.event);
-            follow_rebalances(&mut self.rebalancing, &entry.event);
-            told.extend(self.narrator.tell(entry.key.time, &entry.event));
+        let trace = self.world.trace();
+        if self.heard < trace.len_ever() {
+            trace.for_each_since(self.heard, |entry| {
+                ends_a_wait |= pace::ends_a_wait(&entry.event, stops_at);
+                self.boot.on_event(&entry.event);
+                follow_rebalances(&mut self.rebalancing, &entry.event);
+                told.extend(self.narrator.tell(entry.key.time, &entry.event));
+            });
+            self.heard = trace.len_ever();
+            self.ledger.follow(trace);
         }
-        self.heard = self.world.trace().len_ever();
-        self.ledger.follow(self.world.trace());
         self.boot.start_clients(&mut self.world);
         told.extend(self.narrator.settle(self.world.next_at().unwrap_or(Time::MAX)));
         for sentence in told {

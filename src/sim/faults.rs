@@ -176,7 +176,7 @@ impl World {
     /// Whether a timer that ran out during a freeze has neither been cancelled nor set anew since.
     fn take_overdue(&mut self, node: NodeId, timer: &Timer) -> bool {
         let Some(process) = self.processes.get_mut(&node).map(Rc::make_mut) else { return false };
-        let overdue = process.timers.get(timer).is_some_and(|key| !self.queue.contains_key(key));
+        let overdue = process.timers.get(timer).is_some_and(|key| !self.queue.contains(key));
         if overdue {
             process.timers.remove(timer);
         }

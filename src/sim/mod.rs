@@ -12,6 +12,7 @@ pub mod process;
 pub mod trace;
 pub mod world;
 
+mod agenda;
 mod carry;
 mod faults;
 mod orders;

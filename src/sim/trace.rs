@@ -84,6 +84,18 @@ impl Trace {
         self.since(0)
     }
 
+    /// Hands on the events from number `from` on, as far as they are kept. Who asks after each step comes to the end of the last
+    /// chunk at once.
+    pub fn for_each_since(&self, from: u64, mut act: impl FnMut(&TraceEntry)) {
+        let skip = from.max(self.dropped) - self.dropped;
+        let mut index = skip as usize % ENTRIES_PER_CHUNK;
+        let chunk = skip as usize / ENTRIES_PER_CHUNK;
+        for chunk in self.chunks.range(chunk.min(self.chunks.len())..) {
+            chunk.iter().skip(index).for_each(&mut act);
+            index = 0;
+        }
+    }
+
     /// The events from number `from` on, as far as they are kept.
     pub fn since(&self, from: u64) -> impl DoubleEndedIterator<Item = &TraceEntry> {
         let skip = from.clamp(self.dropped, self.len_ever()) - self.dropped;
@@ -121,7 +133,11 @@ mod tests {
     #[test]
     fn events_are_found_by_their_number_within_and_across_chunks() {
         for from in [0, 1, 127, 128, 129, 255, 299, 300, 1000] {
-            assert_eq!(numbers(trace(300).since(from)), (from..300).collect::<Vec<_>>(), "from {from}");
+            let expected: Vec<u64> = (from..300).collect();
+            assert_eq!(numbers(trace(300).since(from)), expected, "from {from}");
+            let mut handed_on = Vec::new();
+            trace(300).for_each_since(from, |entry| handed_on.push(entry.key.sequence));
+            assert_eq!(handed_on, expected, "from {from}");
         }
         assert_eq!(trace(256).len_ever(), 256);
         assert!(numbers(Trace::default().since(7)).is_empty());

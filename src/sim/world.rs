@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
+use super::agenda::Agenda;
 use super::command::Command;
 use super::digest::Digest;
 use super::network::{ConnectionId, Flight, Network, Packet};
@@ -88,7 +89,7 @@ pub struct World {
     pub(super) features: Features,
     pub(super) now: Time,
     next_sequence: u64,
-    pub(super) queue: BTreeMap<Key, (Option<Key>, Entry)>,
+    pub(super) queue: Agenda,
     pub(super) processes: BTreeMap<NodeId, Rc<Process>>,
     pub(super) names: BTreeMap<ClientName, NodeId>,
     pub(super) next_client: u32,
@@ -118,7 +119,7 @@ impl World {
             features,
             now: Time::ZERO,
             next_sequence: 0,
-            queue: BTreeMap::new(),
+            queue: Agenda::default(),
             processes: BTreeMap::new(),
             names: BTreeMap::new(),
             next_client: 1,
@@ -185,12 +186,12 @@ impl World {
 
     /// The next entry's place.
     pub fn next_key(&self) -> Option<Key> {
-        self.queue.keys().next().copied()
+        self.queue.first_key()
     }
 
     /// The next entry's place, and that of the step that scheduled it.
     pub fn next_step(&self) -> Option<(Key, Option<Key>)> {
-        self.queue.first_key_value().map(|(key, (cause, _))| (*key, *cause))
+        self.queue.first()
     }
 
     /// The present's place in the order of entries: all that are done are before it, all others are not.
@@ -380,7 +381,7 @@ impl World {
 
     /// Messages under way.
     pub fn flights(&self) -> impl Iterator<Item = Flight> + '_ {
-        self.queue.iter().filter_map(|(key, (_, entry))| match entry {
+        self.queue.iter().filter_map(|(key, entry)| match entry {
             Entry::Packet { connection, packet, sent_at } => {
                 let (client, server) = (connection.client, connection.server);
                 let (from, to) = if packet.is_to_server() { (client, server) } else { (server, client) };

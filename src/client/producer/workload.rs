@@ -73,18 +73,25 @@ const MAX_PERIOD: i64 = 100_000;
 impl Rate {
     /// Microseconds from the start to record `n`, counted from 1.
     fn due_us(self, n: i64) -> i64 {
-        let us = i128::from(n) * i128::from(self.period_us) / i128::from(self.records);
-        i64::try_from(us).unwrap_or(i64::MAX)
+        multiply_divide(n, self.period_us, self.records).unwrap_or(i64::MAX)
     }
 
     /// When the first record after `elapsed_us` is due, from the start.
     fn next_us(self, elapsed_us: i64) -> i64 {
-        let passed = i128::from(elapsed_us) * i128::from(self.records) / i128::from(self.period_us);
-        let passed = i64::try_from(passed).unwrap_or(i64::MAX - 2);
+        let passed = multiply_divide(elapsed_us, self.records, self.period_us).unwrap_or(i64::MAX - 2);
         match self.due_us(passed + 1) {
             due_us if due_us > elapsed_us => due_us,
             _ => self.due_us(passed + 2),
         }
+    }
+}
+
+/// `a * b / divisor`, however large the product is; `None` if the quotient is too large. WebAssembly has no wide division, so
+/// that small numbers go another way.
+fn multiply_divide(a: i64, b: i64, divisor: i64) -> Option<i64> {
+    match a.checked_mul(b) {
+        Some(product) => Some(product / divisor),
+        None => i64::try_from(i128::from(a) * i128::from(b) / i128::from(divisor)).ok(),
     }
 }
 
@@ -136,11 +143,12 @@ impl KeyPattern {
         self.range.is_some() || self.prefix != NO_KEYS
     }
 
-    fn draw(&self, random: &mut Random) -> Option<String> {
-        let key = match self.range {
-            Some((first, last)) => format!("{}{}{}", self.prefix, random.between(first, last), self.suffix),
-            None => self.prefix.clone(),
-        };
+    fn draw(&self, random: &mut Random) -> Option<Vec<u8>> {
+        let mut key = self.prefix.clone().into_bytes();
+        if let Some((first, last)) = self.range {
+            push_number(&mut key, random.between(first, last));
+            key.extend_from_slice(self.suffix.as_bytes());
+        }
         self.has_keys().then_some(key)
     }
 
@@ -149,6 +157,19 @@ impl KeyPattern {
         let noun = self.prefix.trim_end_matches(|c: char| !c.is_alphanumeric());
         if noun.is_empty() || self.range.is_none() { "key" } else { noun }
     }
+}
+
+/// Appends the digits of a number that is not negative: records are made often, and `format!` takes longer.
+fn push_number(text: &mut Vec<u8>, number: i64) {
+    let (at, mut left) = (text.len(), number.unsigned_abs());
+    loop {
+        text.push(b'0' + (left % 10) as u8);
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    text[at..].reverse();
 }
 
 impl FromStr for KeyPattern {
@@ -251,7 +272,7 @@ impl ValuePattern {
         ValuePattern::new(&format!("{{\"n\":{{n}},\"{}\":\"{{key}}\"}}", keys.noun()))
     }
 
-    fn fill(&self, n: i64, key: &str, size: Option<i32>, random: &mut Random) -> Option<Vec<u8>> {
+    fn fill(&self, n: i64, key: &[u8], size: Option<i32>, random: &mut Random) -> Option<Vec<u8>> {
         if self.text == TOMBSTONE {
             return None;
         }
@@ -259,8 +280,8 @@ impl ValuePattern {
         for part in &self.parts {
             match part {
                 ValuePart::Text(text) => value.extend_from_slice(text.as_bytes()),
-                ValuePart::Number => value.extend_from_slice(n.to_string().as_bytes()),
-                ValuePart::Key => value.extend_from_slice(key.as_bytes()),
+                ValuePart::Number => push_number(&mut value, n),
+                ValuePart::Key => value.extend_from_slice(key),
                 ValuePart::Random(count) => {
                     value.extend((0..*count).map(|_| LETTERS[random.below(64) as usize]));
                 }
@@ -326,8 +347,7 @@ impl Workload {
         let key = spec.keys.draw(&mut self.random);
         let text = key.as_deref().unwrap_or_default();
         let value = spec.value.fill(self.made, text, spec.value_size, &mut self.random);
-        let (topic, key) = (spec.topic.clone(), key.map(String::into_bytes));
-        Message { topic, key, value, partition: spec.partition }
+        Message { topic: spec.topic.clone(), key, value, partition: spec.partition }
     }
 }
 
@@ -391,14 +411,26 @@ mod tests {
     fn keys_stay_in_their_range_and_print_as_written() {
         let keys: KeyPattern = "cart-{0..7}".parse().unwrap();
         let mut random = Random::stream(1, "keys");
-        let drawn: std::collections::BTreeSet<String> =
+        let drawn: std::collections::BTreeSet<Vec<u8>> =
             (0..200).filter_map(|_| keys.draw(&mut random)).collect();
-        assert_eq!(drawn, (0..=7).map(|n| format!("cart-{n}")).collect());
+        assert_eq!(drawn, (0..=7).map(|n| format!("cart-{n}").into_bytes()).collect());
         assert_eq!(keys.to_string(), "cart-{0..7}");
-        assert_eq!("one".parse::<KeyPattern>().unwrap().draw(&mut random).as_deref(), Some("one"));
+        assert_eq!("one".parse::<KeyPattern>().unwrap().draw(&mut random).as_deref(), Some(&b"one"[..]));
         for text in ["", "a{", "a}", "a{1}", "a{2..1}", "a{0..x}", "a{0..1}{0..1}", "a{0..1000000}"] {
             assert!(text.parse::<KeyPattern>().is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn numbers_have_their_digits_and_large_products_their_quotient() {
+        for number in [0, 7, 10, 909, 1_234_567_890, i64::MAX] {
+            let mut text = b"n".to_vec();
+            push_number(&mut text, number);
+            assert_eq!(text, format!("n{number}").into_bytes());
+        }
+        assert_eq!(multiply_divide(7, 10, 4), Some(17));
+        assert_eq!(multiply_divide(i64::MAX, 6, 3), None);
+        assert_eq!(multiply_divide(i64::MAX, 6, 12), Some(i64::MAX / 2));
     }
 
     #[test]

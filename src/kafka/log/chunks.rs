@@ -114,7 +114,13 @@ impl Chunks {
     /// Chunk, and index in it, of the first batch that ends at or after `offset`.
     fn position(&self, offset: Offset) -> (usize, usize) {
         let is_before = |batch: &Batch| batch.last_offset() < offset;
-        let chunk = self.list.partition_point(|chunk| chunk.last().is_some_and(is_before));
+        // Who reads reads the newest, mostly.
+        let last = self.list.len().saturating_sub(1);
+        let is_in_last = |chunk: &Rc<Chunk>| chunk.first().is_some_and(|first| first.base_offset() <= offset);
+        let chunk = match self.list.get(last).is_some_and(is_in_last) {
+            true => last + usize::from(self.list[last].last().is_some_and(is_before)),
+            false => self.list.partition_point(|chunk| chunk.last().is_some_and(is_before)),
+        };
         let index = self.list.get(chunk).map_or(0, |chunk| chunk.partition_point(is_before));
         (chunk, index)
     }

@@ -139,9 +139,11 @@ impl Ledger {
     pub fn follow(&mut self, trace: &Trace) {
         let first = trace.first_kept().max(self.heard);
         self.missed += first - self.heard;
-        for (event, entry) in (first..).zip(trace.since(first)) {
+        let mut event = first;
+        trace.for_each_since(first, |entry| {
             self.hear(Moment { time: entry.key.time, event }, &entry.event);
-        }
+            event += 1;
+        });
         self.heard = trace.len_ever();
     }
 
@@ -157,6 +159,11 @@ impl Ledger {
 
     pub fn dropped(&self) -> Dropped {
         self.dropped
+    }
+
+    /// How many records are kept.
+    pub fn records(&self) -> i64 {
+        self.records
     }
 
     /// The batches that are kept, the oldest first; those that were split are empty.

@@ -64,7 +64,7 @@ impl World {
             }
             _ => false,
         };
-        let under_way = self.queue.iter().filter(|(_, (_, entry))| of_link(entry)).map(|(key, _)| *key);
+        let under_way = self.queue.iter().filter(|(_, entry)| of_link(entry)).map(|(key, _)| *key);
         let keys: Vec<_> = under_way.collect();
         let mut flights = Vec::with_capacity(keys.len());
         for key in keys {

@@ -27,7 +27,7 @@ impl World {
     pub fn apply(&mut self, command: Command, text: &str) -> Result<(), Refusal> {
         let key = self.give(command, text)?;
         // Whatever was due at this very moment and scheduled earlier goes first, as in a replay.
-        while self.queue.contains_key(&key) {
+        while self.queue.contains(&key) {
             self.step();
         }
         Ok(())
