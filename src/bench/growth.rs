@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use crate::kafka::types::NodeId;
+use crate::lab::footprint::{Footprint, Limit};
 use crate::lab::session::Session;
 
 use super::Memory;
@@ -86,7 +87,9 @@ pub fn an_hour(memory: Memory, out: &mut impl Write) -> io::Result<()> {
             parts.metadata_records
         )?;
     }
-    Ok(())
+    let footprint = Footprint::of(&session);
+    let outlook = Limit::default().outlook(memory(), &footprint);
+    writeln!(out, "\nestimated: {:.1} MiB. {outlook}", footprint.total() as f64 / MIB)
 }
 
 #[cfg(test)]

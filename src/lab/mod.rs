@@ -15,3 +15,4 @@ pub mod link;
 pub mod boot;
 pub mod session;
 pub mod why;
+pub mod footprint;

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use crate::kafka::event::Event;
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::time::Time;
+use crate::lab::footprint::{Footprint, Limit};
 use crate::lab::history::{BranchId, History, MarkKind};
 use crate::lab::link::replay::{OpenError, Progress, Replay};
 use crate::lab::link::{self, Link};
@@ -70,6 +71,9 @@ pub struct Run {
     reason: &'static str,
     /// Events of the trace that were looked through for refusals.
     heard: u64,
+    limit: Limit,
+    /// That the page holds as much as it may.
+    full: Option<String>,
 }
 
 impl Run {
@@ -90,6 +94,8 @@ impl Run {
             jumped: false,
             reason: "opening",
             heard: 0,
+            limit: Limit::default(),
+            full: None,
         })
     }
 
@@ -111,6 +117,8 @@ impl Run {
             jumped: false,
             reason: "living the linked run again",
             heard: 0,
+            limit: Limit::default(),
+            full: None,
         })
     }
 
@@ -270,8 +278,9 @@ impl Run {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// Runs a copy of the scenario from its start for a good second of the reader's time, and says how far it came.
-    pub fn measure(&self, clock: &dyn Fn() -> f64) -> String {
+    /// Runs a copy of the scenario from its start for a good second of the reader's time, and says how far it came, and how long
+    /// this run can be held.
+    pub fn measure(&self, held_bytes: u64, clock: &dyn Fn() -> f64) -> String {
         let Ok(mut copy) = Session::open(self.session().text(), Options::default()) else {
             return String::new();
         };
@@ -283,13 +292,20 @@ impl Run {
         let (events, virtual_s) =
             (copy.events_done() as f64 / seconds, copy.now().ms() as f64 / 1000.0 / seconds);
         format!(
-            "This browser carries out {events:.0} events a second: {virtual_s:.0} virtual seconds in a real one."
+            "This browser carries out {events:.0} events a second: {virtual_s:.0} virtual seconds in a real one. {}",
+            self.limit.outlook(held_bytes, &Footprint::of(self.session()))
         )
     }
 
-    /// Goes on for a frame of `elapsed_ms`; whether there is anything new.
-    pub fn go_on(&mut self, elapsed_ms: f64, clock: &dyn Fn() -> f64) -> bool {
+    /// Goes on for a frame of `elapsed_ms`; whether there is anything new. `held_bytes`: what the page holds in memory.
+    pub fn go_on(&mut self, elapsed_ms: f64, held_bytes: u64, clock: &dyn Fn() -> f64) -> bool {
         let arrived = self.arrive();
+        if self.mode != Mode::Paused && self.limit.is_reached(held_bytes) {
+            self.mode = Mode::Paused;
+            self.reason = "the page holds as much as it may";
+            self.full = Some(self.limit.notice(held_bytes));
+            return true;
+        }
         match self.mode {
             Mode::Paused => {
                 self.pace.frame(0.0, &self.history.present().situation());
@@ -351,6 +367,11 @@ impl Run {
                 return;
             }
         }
+    }
+
+    /// That the page holds as much as it may and stands still, in words.
+    pub fn take_full(&mut self) -> Option<String> {
+        self.full.take()
     }
 
     /// That a linked run went otherwise here, in words.

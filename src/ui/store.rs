@@ -41,6 +41,8 @@ pub enum Answer {
     BadLink(Rc<str>),
     /// A linked run goes otherwise here.
     Parted(Rc<str>),
+    /// The page holds as much as it may.
+    Full(Rc<str>),
     /// There is no mark to go to.
     NoMark { after: bool },
 }
@@ -192,7 +194,7 @@ impl Store {
     /// Measures how many events a second this browser carries out; the page stands still meanwhile.
     pub fn measure(&self) {
         self.change(|state| {
-            state.answer = Some(Rc::new(Answer::Measured(state.run.measure(&now_ms).into())))
+            state.answer = Some(Rc::new(Answer::Measured(state.run.measure(held_bytes(), &now_ms).into())))
         });
     }
 
@@ -310,7 +312,11 @@ impl Store {
 impl State {
     fn go_on(&mut self, real_ms: f64) {
         let elapsed_ms = real_ms - self.last_frame_ms.replace(real_ms).unwrap_or(real_ms);
-        self.dirty |= self.run.go_on(elapsed_ms, &now_ms);
+        self.dirty |= self.run.go_on(elapsed_ms, held_bytes(), &now_ms);
+        if let Some(notice) = self.run.take_full() {
+            self.answer = Some(Rc::new(Answer::Full(Rc::from(notice))));
+            self.urgent = true;
+        }
         if let Some(parting) = self.run.take_parting() {
             self.answer = Some(Rc::new(Answer::Parted(Rc::from(parting))));
             self.urgent = true;
@@ -370,6 +376,16 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         self.store.0.subscribers.borrow_mut().remove(&self.number);
     }
+}
+
+/// What the page's program holds in memory; it never gives any back.
+fn held_bytes() -> u64 {
+    const PAGE_BYTES: u64 = 65_536;
+    #[cfg(target_arch = "wasm32")]
+    let pages = core::arch::wasm32::memory_size::<0>() as u64;
+    #[cfg(not(target_arch = "wasm32"))]
+    let pages = 0;
+    pages * PAGE_BYTES
 }
 
 /// The reader's clock in milliseconds.
