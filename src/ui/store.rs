@@ -21,6 +21,7 @@ use crate::lab::scenario::ScenarioError;
 use crate::view::build;
 use crate::view::ledger::{LedgerView, ledger_view};
 use crate::view::model::{Focus, Model};
+use crate::view::reason::{ReasonView, reason};
 use crate::view::timeline::Timeline;
 
 /// A number that ticks is published this often, in milliseconds.
@@ -84,12 +85,17 @@ pub struct Shown {
     pub shows_flights: bool,
     pub focus: Option<Focus>,
     pub answer: Option<Rc<Answer>>,
+    /// The answer to the last question for a reason, until it is closed.
+    pub reason: Option<Rc<ReasonView>>,
 }
 
 struct State {
     run: Run,
     focus: Option<Focus>,
     answer: Option<Rc<Answer>>,
+    reason: Option<Rc<ReasonView>>,
+    /// Questions for a reason so far.
+    asked: u64,
     last_frame_ms: Option<f64>,
     last_tick_ms: f64,
     /// Something waits to be published.
@@ -128,11 +134,14 @@ impl Store {
             shows_flights: run.shows_flights(),
             focus: None,
             answer: None,
+            reason: None,
         };
         let state = State {
             run,
             focus: None,
             answer: None,
+            reason: None,
+            asked: 0,
             last_frame_ms: None,
             last_tick_ms: 0.0,
             dirty: true,
@@ -216,9 +225,23 @@ impl Store {
         self.change(|state| state.focus = focus);
     }
 
+    /// Asks why something is so; the answer is shown until it is closed.
+    pub fn ask(&self, question: &str) {
+        self.change(|state| {
+            state.ask(question);
+        });
+    }
+
+    pub fn close_reason(&self) {
+        self.change(|state| state.reason = None);
+    }
+
     /// Gives a command or asks a question; what came of it is published as the answer.
     pub fn command(&self, text: &str) {
         self.change(|state| {
+            if state.ask(text) {
+                return;
+            }
             if let Some(told) = state.run.session().ask(text) {
                 state.answer = Some(Rc::new(match told {
                     Ok(lines) => {
@@ -273,6 +296,7 @@ impl Store {
             state.run = run;
             state.focus = None;
             state.answer = None;
+            state.reason = None;
         });
         // Nothing of the run before is kept.
         self.0.shown.borrow_mut().model =
@@ -310,6 +334,22 @@ impl Store {
 }
 
 impl State {
+    /// Whether it is a question for a reason.
+    fn ask(&mut self, text: &str) -> bool {
+        let Some(reason) = reason(self.run.history(), text, self.asked) else { return false };
+        self.asked += 1;
+        let text = Rc::from(text);
+        self.answer = Some(Rc::new(match reason {
+            Ok(reason) => {
+                let lines = Rc::from([reason.title.clone()]);
+                self.reason = Some(Rc::new(reason));
+                Answer::Told { question: text, lines }
+            }
+            Err(error) => Answer::Refused { text, reason: Rc::from(error.to_string()) },
+        }));
+        true
+    }
+
     fn go_on(&mut self, real_ms: f64) {
         let elapsed_ms = real_ms - self.last_frame_ms.replace(real_ms).unwrap_or(real_ms);
         self.dirty |= self.run.go_on(elapsed_ms, held_bytes(), &now_ms);
@@ -362,6 +402,7 @@ impl State {
             shows_flights,
             focus: self.focus.clone(),
             answer: self.answer.clone(),
+            reason: self.reason.clone(),
         })
     }
 }

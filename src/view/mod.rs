@@ -7,6 +7,7 @@ pub mod announce;
 pub mod build;
 pub mod ledger;
 pub mod links;
+pub mod reason;
 pub mod model;
 pub mod row;
 pub mod rules;

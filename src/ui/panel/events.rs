@@ -2,6 +2,7 @@
 
 use yew::prelude::*;
 
+use super::reason::Why;
 use crate::ui::shared::Shared;
 use crate::ui::store::{use_slice, use_store};
 use crate::ui::widget::rules::Rules;
@@ -64,6 +65,7 @@ fn Event(props: &EventProps) -> Html {
             </p>
             <div key="title" class="title">{ title }</div>
             <p key="detail" class="detail">{ view.detail.as_ref() }</p>
+            <Why key="why" question={format!("why event {}", view.number)} name={format!("Why? {}", view.title)} />
             <Rules key="rules" ids={view.rules.clone()} sentence={view.number} />
         </li>
     }

@@ -3,6 +3,7 @@
 use yew::prelude::*;
 
 use super::events::tone;
+use super::reason::Why;
 use crate::ui::shared::Shared;
 use crate::ui::store::use_slice;
 use crate::view::model::Fact;
@@ -13,7 +14,13 @@ fn facts(facts: &[Fact]) -> Html {
             { for facts.iter().map(|fact| html! {
                 <div class={tone(fact.tone)}>
                     <dt>{ fact.name.as_ref() }</dt>
-                    <dd>{ fact.value.as_ref() }</dd>
+                    <dd>
+                        { fact.value.as_ref() }
+                        if let Some(question) = &fact.why {
+                            <Why question={question.to_string()}
+                                name={format!("Why is {} {}?", fact.name, fact.value)} />
+                        }
+                    </dd>
                 </div>
             }) }
         </dl>
@@ -30,6 +37,10 @@ pub fn Inspect() -> Html {
         Some(view) => html! {
             <div key="one">
                 <h3 class="object">{ view.title.as_ref() }</h3>
+                if let Some(question) = &view.idle {
+                    <Why key="idle" question={question.to_string()}
+                        name={format!("Why is nothing happening at {}?", view.title)} label="Why is nothing happening?" />
+                }
                 { facts(&view.facts) }
                 { for view.sections.iter().map(|section| html! {
                     <section key={section.title}>

@@ -3,6 +3,7 @@
 pub mod events;
 pub mod inspect;
 pub mod ledger;
+pub mod reason;
 pub mod run;
 
 use wasm_bindgen::JsCast;
@@ -12,6 +13,7 @@ use yew::prelude::*;
 use self::events::Events;
 use self::inspect::Inspect;
 use self::ledger::Ledger;
+use self::reason::Reason;
 use self::run::Run;
 use super::store::use_slice;
 use super::widget::button::IconButton;
@@ -83,6 +85,7 @@ pub fn Panel(props: &PanelProps) -> Html {
             </div>
             <div key="body" class="panel-body" role="tabpanel" tabindex="0" aria-label="Events and details">
                 <h2 key="name" class="unseen">{ "Events and details" }</h2>
+                <Reason key="reason" />
                 { match *tab {
                     Tab::Events => html! { <Events key="events" /> },
                     Tab::Inspect => html! { <Inspect key="inspect" /> },

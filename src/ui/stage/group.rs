@@ -4,7 +4,9 @@ use yew::prelude::*;
 
 use super::consumer::Consumer;
 use super::shared::shared_table;
+use crate::lab::command;
 use crate::ui::panel::events::tone;
+use crate::ui::panel::reason::Why;
 use crate::ui::shared::Shared;
 use crate::ui::store::use_store;
 use crate::view::act;
@@ -31,6 +33,10 @@ pub fn Group(props: &GroupProps) -> Html {
                 <span class="dim">{ view.standing() }</span>
                 <span class={classes!("pill", tone(view.tone))}>{ view.state.as_ref() }</span>
                 <span class="waiting">{ view.waiting.as_deref().unwrap_or("").to_owned() }</span>
+                if view.is_group() {
+                    <Why question={command::Why::IdleGroup(view.id.clone()).to_string()}
+                        name={format!("Why is nothing happening in {}?", view.title())} />
+                }
                 <button type="button" class="quiet" aria-label={act::adding_a_consumer(view)} {onclick}>
                     { "+ consumer" }
                 </button>

@@ -14,7 +14,7 @@ use crate::kafka::record::{Batch, Record};
 use crate::kafka::replication::{Partition, ReplicaManager};
 use crate::kafka::time::Time;
 use crate::kafka::types::{BrokerId, LeaderEpoch, Offset, TopicPartition};
-use crate::lab::command::{Question, Written, parse};
+use crate::lab::command::{Question, Why, Written, parse};
 use crate::lab::ledger::{Ledger, Line, Story};
 use crate::lab::session::Session;
 use crate::lab::words::count;
@@ -52,7 +52,15 @@ pub fn inspect(
             let story = story_view(session.ledger().story_named(&of, number)?);
             let (facts, sections) = (Rc::from([]), Rc::from([]));
             let title = story.title.clone();
-            Some(Inspected { focus: focus.clone(), title, facts, sections, story: Some(story), bytes: None })
+            Some(Inspected {
+                focus: focus.clone(),
+                title,
+                facts,
+                sections,
+                idle: None,
+                story: Some(story),
+                bytes: None,
+            })
         }
         Focus::Client(name) => inspect_client(focus, name, sources, transactions, now),
         Focus::Replica { broker: id, tp } => {
@@ -65,7 +73,8 @@ pub fn inspect(
             facts.extend(view.iter().flat_map(|view| view.open.iter()).map(open_fact));
             let (title, facts) = (title.into(), facts.into());
             let sections = Rc::from([]);
-            Some(Inspected { focus: focus.clone(), title, facts, sections, story: None, bytes: None })
+            let idle = Some(Rc::from(Why::Idle(tp.to_string()).to_string()));
+            Some(Inspected { focus: focus.clone(), title, facts, sections, idle, story: None, bytes: None })
         }
         Focus::Record { broker: id, tp, offset } => {
             let (_, log, _) = log_of(id, tp)?;
@@ -78,6 +87,7 @@ pub fn inspect(
                 sections: Rc::from([]),
                 story: story(session.ledger(), tp, batch.leader_epoch(), *offset),
                 bytes: Some(hex(batch.bytes()).into()),
+                idle: None,
             })
         }
     }
@@ -99,7 +109,12 @@ fn story_view(story: Story) -> StoryView {
 }
 
 pub(super) fn fact(name: &str, value: impl Display) -> Fact {
-    Fact { name: Rc::from(name), value: Rc::from(value.to_string()), tone: Tone::Neutral }
+    Fact { name: Rc::from(name), value: Rc::from(value.to_string()), tone: Tone::Neutral, why: None }
+}
+
+/// The fact with the question why it is so.
+pub(super) fn because(fact: Fact, why: Why) -> Fact {
+    Fact { why: Some(Rc::from(why.to_string())), ..fact }
 }
 
 fn replica_facts(
@@ -115,9 +130,9 @@ fn replica_facts(
             true => format!("broker {}, epoch {}", registration.leader, registration.leader_epoch),
             false => format!("none, epoch {}", registration.leader_epoch),
         };
-        facts.push(fact("leader", leader));
+        facts.push(because(fact("leader", leader), Why::Leader(tp.clone())));
         facts.push(fact("replicas", list(&registration.replicas)));
-        facts.push(fact("in sync", list(&registration.isr)));
+        facts.push(because(fact("in sync", list(&registration.isr)), Why::Isr(tp.clone())));
         if !registration.elr.is_empty() {
             facts.push(fact("eligible", list(&registration.elr)));
         }
@@ -125,8 +140,9 @@ fn replica_facts(
     if let Some((partition, _)) = alive {
         facts.push(fact("min in sync", partition.config.min_insync_replicas));
     }
-    facts.push(fact("log start", log.log_start_offset()));
-    facts.push(Fact { tone: Tone::Good, ..fact("HW", log.high_watermark()) });
+    facts.push(because(fact("log start", log.log_start_offset()), Why::LogStart(tp.clone())));
+    let mark = Fact { tone: Tone::Good, ..fact("HW", log.high_watermark()) };
+    facts.push(because(mark, Why::HighWatermark(tp.clone())));
     facts.extend(last_stable(log).map(|offset| fact("LSO", offset)));
     facts.push(fact("LEO", log.log_end_offset()));
     facts.push(fact("flushed to", log.flushed()));

@@ -1,6 +1,7 @@
 //! What is known of one producer, one consumer or one application: all that its card has no room for.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::client::seconds;
 use super::inspect::fact;
@@ -15,6 +16,7 @@ use crate::client::profile::{Profile, Side};
 use crate::client::program::text;
 use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, Topic};
+use crate::lab::command::Why;
 use crate::lab::words::{count, duration};
 use crate::view::model::{Fact, Focus, Inspected, Section, Tone, TransactionView};
 use crate::view::sentences::list;
@@ -29,7 +31,8 @@ pub fn inspect_client(
 ) -> Option<Inspected> {
     let inspected = |title: String, facts: Vec<Fact>, sections: Vec<Section>| {
         let (title, facts, sections) = (title.into(), facts.into(), sections.into());
-        Some(Inspected { focus: focus.clone(), title, facts, sections, story: None, bytes: None })
+        let idle = Some(Rc::from(Why::Idle(name.to_string()).to_string()));
+        Some(Inspected { focus: focus.clone(), title, facts, sections, idle, story: None, bytes: None })
     };
     let applications = &mut sources.applications.values();
     if let Some(application) = applications.find(|application| application.spec().name == *name) {

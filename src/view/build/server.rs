@@ -2,10 +2,11 @@
 
 use std::rc::Rc;
 
-use super::inspect::fact;
+use super::inspect::{because, fact};
 use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::raft::{MetadataLog, RaftClient};
 use crate::kafka::types::{BrokerId, NodeId, TopicPartition};
+use crate::lab::command::Why;
 use crate::lab::words::count;
 use crate::sim::{Machine, ProcessState, Remains, World};
 use crate::view::model::{Fact, Focus, Inspected, Tone};
@@ -31,8 +32,24 @@ pub fn inspect_server(focus: &Focus, node: NodeId, world: &World, image: &Cluste
             _ => {}
         }
     }
+    let why = match node {
+        NodeId::Broker(id) => Some(Why::Broker(id)),
+        NodeId::Controller(id) => Some(Why::Controller(id)),
+        NodeId::Client(_) => None,
+    };
+    if let (Some(first), Some(why)) = (facts.first_mut(), why) {
+        *first = because(first.clone(), why);
+    }
     let (title, facts) = (node.to_string().into(), facts.into());
-    Inspected { focus: focus.clone(), title, facts, sections: Rc::from([]), story: None, bytes: None }
+    Inspected {
+        focus: focus.clone(),
+        title,
+        facts,
+        sections: Rc::from([]),
+        idle: None,
+        story: None,
+        bytes: None,
+    }
 }
 
 /// As the cluster's metadata has it.

@@ -161,6 +161,8 @@ pub struct Inspected {
     pub focus: Focus,
     pub title: Rc<str>,
     pub facts: Rc<[Fact]>,
+    /// The question why nothing happens there, where there is one.
+    pub idle: Option<Rc<str>>,
     /// More facts, under headings.
     pub sections: Rc<[Section]>,
     /// What became of a record.
@@ -192,4 +194,6 @@ pub struct Fact {
     pub name: Rc<str>,
     pub value: Rc<str>,
     pub tone: Tone,
+    /// The question why it is so, where there is one.
+    pub why: Option<Rc<str>>,
 }
