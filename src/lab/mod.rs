@@ -1,4 +1,4 @@
-//! What a person works with: scenario, commands, journal, session, history, links, narrator, ledger, why and pace.
+//! What a person works with: scenario, commands, journal, session, history, links, narrator, ledger, measures, why and pace.
 //!
 //! **Invariant:** everything a person can do here is a command, and seed, scenario and commands are the whole run.
 
@@ -7,6 +7,7 @@ pub mod command;
 pub mod scenario;
 pub mod narrator;
 pub mod ledger;
+pub mod measures;
 pub mod narrative;
 pub mod pace;
 pub mod journal;

@@ -14,6 +14,7 @@ use super::boot::Boot;
 use super::command::{Clients, CommandError, Question, Written, is_question, parse, print};
 use super::journal::{Entry, Journal};
 use super::ledger::Ledger;
+use super::measures::Measures;
 use super::narrative::Narrative;
 use super::narrator::{Narrator, Sentence};
 use super::pace::{self, Situation, StopsAt};
@@ -79,6 +80,7 @@ pub struct Session {
     narrator: Narrator,
     narrative: Narrative,
     ledger: Ledger,
+    measures: Measures,
     /// Events of the trace that were heard.
     heard: u64,
     rebalancing: BTreeSet<GroupId>,
@@ -124,6 +126,7 @@ impl Session {
             narrator: Narrator::default(),
             narrative: Narrative::default(),
             ledger: Ledger::default(),
+            measures: Measures::default(),
             heard: 0,
             rebalancing: BTreeSet::new(),
             changed_at: Time::ZERO,
@@ -338,6 +341,12 @@ impl Session {
             });
             self.heard = trace.len_ever();
             self.ledger.follow(trace);
+            let world = &self.world;
+            self.measures.follow(trace, |topic| {
+                let controller = world.active_controller();
+                controller
+                    .map_or(1, |controller| controller.image().effective_min_isr(topic, world.broker_config()))
+            });
         }
         self.boot.start_clients(&mut self.world);
         told.extend(self.narrator.settle(self.world.next_at().unwrap_or(Time::MAX)));
@@ -414,6 +423,16 @@ impl Session {
     /// What became of every record.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    /// How well the cluster and its groups did.
+    pub fn measures(&self) -> &Measures {
+        &self.measures
+    }
+
+    /// Measures count from now on alone.
+    pub fn measure_anew(&mut self) {
+        self.measures.begin_anew(self.now());
     }
 
     pub fn narrative(&self) -> &Narrative {
