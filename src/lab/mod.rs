@@ -1,4 +1,5 @@
-//! What a person works with: scenario, commands, journal, session, history, links, narrator, ledger, measures, why and pace.
+//! What a person works with: scenario, commands, journal, session, history, comparisons, links, narrator, ledger, measures, why
+//! and pace.
 //!
 //! **Invariant:** everything a person can do here is a command, and seed, scenario and commands are the whole run.
 
@@ -12,6 +13,7 @@ pub mod narrative;
 pub mod pace;
 pub mod journal;
 pub mod history;
+pub mod compare;
 pub mod link;
 pub mod boot;
 pub mod session;

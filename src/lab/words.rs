@@ -30,6 +30,19 @@ pub fn count(number: impl Into<i64>, noun: &str) -> String {
     format!("{number} {plural}")
 }
 
+/// `12,345`: to be followed by its unit.
+pub fn grouped(number: i64) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut text = if number < 0 { "-".to_owned() } else { String::new() };
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// `orders-0`: a topic and the number of one of its partitions.
 pub fn partition_of(text: &str) -> Option<TopicPartition> {
     let (topic, number) = text.rsplit_once('-')?;
@@ -77,6 +90,12 @@ fn distance(from: &[char], to: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thousands_are_set_apart() {
+        let texts = [0, 7, 999, 1_000, 65_432, -1_234_567].map(grouped);
+        assert_eq!(texts, ["0", "7", "999", "1,000", "65,432", "-1,234,567"]);
+    }
 
     #[test]
     fn durations_carry_the_unit_that_fits() {

@@ -204,13 +204,13 @@ pub(super) fn refusal(reason: String) -> Refusal {
     Refusal { error: None, reason }
 }
 
-/// The other's configs, with what was said above them.
 /// Without what must not be shared: who has another's transactional.id fences it.
 fn plain(config: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let is_shared = |key: &str| !matches!(key, "transactional.id" | "transaction.timeout.ms");
     config.iter().filter(|(key, _)| is_shared(key)).map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 
+/// The other's configs, with what was said above them.
 pub(super) fn merged(
     other: Option<&BTreeMap<String, String>>,
     said: &BTreeMap<String, String>,

@@ -31,6 +31,7 @@ pub use complete::{Clients, ConsumerDraft, ProducerDraft, Written};
 pub(super) use complete::{default_keys, default_program, default_rate};
 pub use forms::{FORMS, Form};
 pub use parse::parse;
+pub(in crate::lab) use print::duration;
 pub use print::print;
 pub use question::{Question, is_question};
 pub(super) use share::default_program as default_share_program;

@@ -137,7 +137,7 @@ fn owner(broker: Option<BrokerId>) -> String {
 }
 
 /// In the largest unit that it is a whole number of.
-pub(super) fn duration(us: i64) -> String {
+pub(in crate::lab) fn duration(us: i64) -> String {
     const UNITS: [(&str, i64); 4] =
         [("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1_000)];
     match UNITS.iter().find(|(_, unit_us)| us % unit_us == 0 && us != 0) {

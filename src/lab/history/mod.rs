@@ -243,11 +243,35 @@ impl History {
         self.seek(time);
     }
 
+    /// The runs of two branches at the last position that they share.
+    ///
+    /// # Panics
+    ///
+    /// There is no such branch.
+    pub fn at_parting(&self, left: BranchId, right: BranchId) -> (Session, Session) {
+        let (of_left, of_right) = (self.lineage_of(left), self.lineage_of(right));
+        let shared = of_left.iter().find_map(|(id, up_to)| {
+            let other = of_right.iter().find(|(other, _)| other == id);
+            other.map(|(_, other)| *up_to.min(other))
+        });
+        let position = shared.expect("all branches come from the first");
+        let start = self.checkpoints.latest(of_left, |kept| kept <= position);
+        let mut run = start.expect("the start of the run is kept").clone();
+        run.follow(self.branches[left.0].journal.clone());
+        run.go_to(position);
+        let mut other = run.clone();
+        other.follow(self.branches[right.0].journal.clone());
+        (run, other)
+    }
+
     /// The stretches of other branches that lead to the present one, each with the position up to which it is shared; the
     /// present branch first.
     fn lineage(&self) -> Vec<(BranchId, Position)> {
-        let mut lineage = vec![(self.current, self.end())];
-        let mut id = self.current;
+        self.lineage_of(self.current)
+    }
+
+    fn lineage_of(&self, mut id: BranchId) -> Vec<(BranchId, Position)> {
+        let mut lineage = vec![(id, self.branches[id.0].end)];
         while let Some((parent, parted_at)) = self.branches[id.0].parent {
             let up_to = lineage.last().map_or(parted_at, |(_, up_to)| parted_at.min(*up_to));
             lineage.push((parent, up_to));

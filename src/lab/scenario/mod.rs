@@ -28,6 +28,7 @@ mod settings;
 mod share;
 #[cfg(test)]
 mod tests;
+mod write;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

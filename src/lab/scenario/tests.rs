@@ -389,3 +389,93 @@ proptest::proptest! {
         let _ = Scenario::parse(&format!("{}{text}{}", &RIGHT[..at], &RIGHT[at..]));
     }
 }
+
+/// What is written is read as the same scenario.
+#[test]
+fn a_scenario_is_written_as_it_is_read() {
+    let many = "\
+format = 1
+seed = 7
+start = \"1500ms\"
+network = { latency = \"5ms\" }
+[broker-defaults]
+\"offsets.topic.num.partitions\" = 3
+[features]
+\"transaction.version\" = 1
+[[controller]]
+id = 7
+[[broker]]
+id = 1
+[[broker]]
+id = 2
+rack = \"b\"
+[[topic]]
+name = \"orders\"
+partitions = 2
+replication-factor = 2
+config = { \"min.insync.replicas\" = 2 }
+[[topic]]
+name = \"prices\"
+partitions = 1
+replication-factor = 1
+[[producer]]
+name = \"a b\"
+topic = \"orders\"
+rate = \"1/5s\"
+keys = \"none\"
+partition = 1
+value = \"{n} {random 40} \\\"x\\\"\"
+value-size = 100
+start-at = \"3s\"
+config = { acks = 1 }
+[[producer]]
+name = \"bank\"
+topic = \"orders\"
+transaction = \"every 10 records abort 10%\"
+config = { \"transactional.id\" = \"bank-1\" }
+[[consumer]]
+name = \"c\"
+group = \"billing\"
+topics = [\"orders\", \"prices\"]
+profile = \"librdkafka\"
+[[consumer]]
+name = \"d\"
+partitions = [\"orders-0\"]
+program = [\"poll 250ms\", \"hand off 20ms to 4 workers\", \"commit done\"]
+config = { \"enable.auto.commit\" = false }
+[[consumer]]
+name = \"e\"
+group = \"audit\"
+pattern = \"or.*\"
+[[consumer]]
+name = \"f\"
+group = \"audit-2\"
+re2j = \"or.*\"
+config = { \"group.protocol\" = \"consumer\" }
+[[share-consumer]]
+name = \"s\"
+group = \"payments\"
+topics = [\"orders\"]
+[[application]]
+name = \"pricing\"
+group = \"pricing\"
+topics = [\"orders\"]
+output = \"prices\"
+program = [\"poll\", \"begin\", \"send results\", \"send offsets\", \"commit transaction\"]
+config = { \"transactional.id\" = \"p\" }
+[[at]]
+time = \"10s\"
+do = \"add consumer g to billing\"
+[[at]]
+time = \"20s\"
+do = \"kill broker 2\"
+[[expect]]
+time = \"30s\"
+that = \"lost = 0\"
+";
+    for text in [many, DEFAULT, RIGHT] {
+        let scenario = Scenario::parse(text).expect("it is right");
+        let written = scenario.to_toml();
+        assert_eq!(Scenario::parse(&written).as_ref(), Ok(&scenario), "{written}");
+    }
+}
