@@ -36,7 +36,7 @@ fn what_cannot_be_done_is_said_with_exit_code_2() {
     check_refused(&["run"], "error: a scenario file is missing");
     check_refused(
         &["dance"],
-        "error: cannot parse argument \"dance\": it is none of run, check, bench, conformance, rules",
+        "error: cannot parse argument \"dance\": it is none of run, check, compare, bench, conformance, rules",
     );
     check_refused(&["run", DEFAULT, "--fast"], "error: invalid option '--fast'");
     check_refused(
@@ -46,6 +46,25 @@ fn what_cannot_be_done_is_said_with_exit_code_2() {
     check_refused(&["check", "Cargo.toml"], "error: Cargo.toml:1: the file needs format, as in format = 1");
     let missing = glassbroker(&["check", "no-such-file.toml"]);
     assert_eq!(missing.status.code(), Some(2));
+}
+
+#[test]
+fn a_scenario_is_compared_with_itself_changed() {
+    let arguments = ["compare", DEFAULT, "--for", "20s", "--change", "consumers group.protocol=consumer"];
+    let (first, again) = (glassbroker(&arguments), glassbroker(&arguments));
+    let text = String::from_utf8(first.stdout.clone()).expect("a table is text");
+    assert_eq!((first.status.code(), &first.stdout), (Some(0), &again.stdout));
+    assert!(text.contains("B: consumers group.protocol=consumer"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("partition time without an owner")), "{text}");
+    assert!(text.contains("the stories part at 00:"), "{text}");
+    check_refused(
+        &["compare", DEFAULT],
+        "error: compare needs what is otherwise, as in --change \"producers acks=1\"",
+    );
+    check_refused(
+        &["compare", DEFAULT, "--change", "producers acks=all"],
+        "error: --change: with producers acks=all nothing in this run is otherwise",
+    );
 }
 
 /// A producer, and what its records are to come to.

@@ -10,6 +10,8 @@ use yew::prelude::*;
 
 use super::add::{AddProducer, AddTopic};
 use super::command_bar::CommandBar;
+use super::compare::ask::AskCompare;
+use super::compare::{Compare, use_comparison};
 use super::frame::FrameLoop;
 use super::header::Header;
 use super::help::Help;
@@ -45,6 +47,7 @@ pub enum Asked {
     Nothing,
     Open,
     Share,
+    Compare,
     Help,
     Producer,
     Topic,
@@ -89,17 +92,18 @@ pub fn App(props: &AppProps) -> Html {
                 <Header key="header" on_open={ask(Asked::Open)} on_share={ask(Asked::Share)} on_help={ask(Asked::Help)} on_panel={on_panel.clone()}
                     panel_open={*panel_open} />
                 <main key="main">
-                    <Stage key="stage" on_add_producer={ask(Asked::Producer)} on_add_topic={ask(Asked::Topic)} />
-                    <Panel key="panel" on_close={on_panel_close} />
+                    <Main on_producer={ask(Asked::Producer)} on_topic={ask(Asked::Topic)} {on_panel_close} />
                 </main>
-                <Timeline key="timeline" />
-                <CommandBar key="command" input={command} />
+                <Foot key="foot" input={command} on_compare={ask(Asked::Compare)} />
                 <LiveRegion key="live" />
                 <Dialog key="open" open={*asked == Asked::Open} title="Open a scenario" on_close={on_close.clone()}>
                     <Open on_done={on_close.clone()} />
                 </Dialog>
                 <Dialog key="share" open={*asked == Asked::Share} title="Share this moment" on_close={on_close.clone()}>
                     <Share />
+                </Dialog>
+                <Dialog key="compare" open={*asked == Asked::Compare} title="Compare" on_close={on_close.clone()}>
+                    <AskCompare on_done={on_close.clone()} />
                 </Dialog>
                 <Dialog key="help" open={*asked == Asked::Help} title="Keys and marks" on_close={on_close.clone()}>
                     <Help />
@@ -112,6 +116,47 @@ pub fn App(props: &AppProps) -> Html {
                 </Dialog>
             </div>
         </ContextProvider<Store>>
+    }
+}
+
+#[derive(PartialEq, Properties)]
+struct MainProps {
+    on_producer: Callback<()>,
+    on_topic: Callback<()>,
+    on_panel_close: Callback<()>,
+}
+
+/// The stage and what is told of it, or two runs side by side.
+#[component]
+fn Main(props: &MainProps) -> Html {
+    match use_comparison() {
+        Some(view) => html! { <Compare {view} /> },
+        None => html! {
+            <>
+                <Stage key="stage" on_add_producer={props.on_producer.clone()} on_add_topic={props.on_topic.clone()} />
+                <Panel key="panel" on_close={props.on_panel_close.clone()} />
+            </>
+        },
+    }
+}
+
+#[derive(PartialEq, Properties)]
+struct FootProps {
+    input: NodeRef,
+    on_compare: Callback<()>,
+}
+
+/// What moves and changes the one run, which stands still while two are compared.
+#[component]
+fn Foot(props: &FootProps) -> Html {
+    if use_comparison().is_some() {
+        return Html::default();
+    }
+    html! {
+        <>
+            <Timeline key="timeline" on_compare={props.on_compare.clone()} />
+            <CommandBar key="command" input={props.input.clone()} />
+        </>
     }
 }
 
@@ -185,6 +230,7 @@ fn use_shortcuts(
                 Shortcut::Measure => store.measure(),
                 Shortcut::Help => asked.set(Asked::Help),
                 Shortcut::CloseDrawer => {
+                    store.end_comparison();
                     focus(".panel-open .panel-button");
                     panel_open.set(false);
                 }

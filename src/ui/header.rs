@@ -63,10 +63,10 @@ fn Transport() -> Html {
     let on_next = use_callback(store.clone(), |(), store| store.run_to_next_change());
     html! {
         <div class="transport" role="group" aria-label="Time">
-            <IconButton key="back" icon={Icon::StepBack} name="Step one event back (,)" onclick={on_back} />
+            <IconButton key="back" icon={Icon::StepBack} name="Step one event back (,)" disabled={transport.plays_only} onclick={on_back} />
             <IconButton key="play" class="primary" {icon} {name} onclick={on_play} />
-            <IconButton key="step" icon={Icon::Step} name="Step one event (.)" onclick={on_step} />
-            <IconButton key="next" icon={Icon::NextChange} name="Run to the next change (n)" onclick={on_next} />
+            <IconButton key="step" icon={Icon::Step} name="Step one event (.)" disabled={transport.plays_only} onclick={on_step} />
+            <IconButton key="next" icon={Icon::NextChange} name="Run to the next change (n)" disabled={transport.plays_only} onclick={on_next} />
             <output key="clock" class="clock" aria-label="Virtual time" aria-live="off">
                 { transport.clock.as_ref() }
             </output>

@@ -32,7 +32,7 @@ pub const LIST: [(&str, &str); 12] = [
     ("Arrow keys", "walk from replica to replica; Enter inspects"),
     ("Shift + arrows", "walk left and right from record to record of a replica"),
     ("Shift + B", "measure how many events a second this browser carries out"),
-    ("Escape", "close the events drawer"),
+    ("Escape", "close the events drawer, or end a comparison"),
     ("?", "this list"),
 ];
 

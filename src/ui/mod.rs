@@ -7,6 +7,7 @@
 pub mod add;
 pub mod app;
 pub mod command_bar;
+pub mod compare;
 pub mod crash;
 pub mod frame;
 pub mod header;

@@ -53,6 +53,8 @@ pub struct Transport {
     /// Why the present speed is what it is.
     pub reason: &'static str,
     pub clock: Rc<str>,
+    /// There are no steps and no marks.
+    pub plays_only: bool,
 }
 
 pub struct Run {
@@ -104,10 +106,10 @@ impl Run {
     /// # Errors
     /// Why this version cannot open it.
     pub fn open_link(text: &str) -> Result<Run, OpenError> {
-        let link = link::text::decode(text)?;
-        let (history, replay) = Replay::open(&link)?;
+        let content = link::text::decode(text)?;
+        let (history, replay) = Replay::open(&content)?;
         Ok(Run {
-            name: Rc::from(link.name),
+            name: Rc::from(content.name()),
             history,
             pace: Pace::default(),
             mode: Mode::Replaying,
@@ -151,6 +153,7 @@ impl Run {
             speed: self.pace.speed(),
             reason: self.reason,
             clock: Rc::from(self.session().now().to_string()),
+            plays_only: false,
         }
     }
 
@@ -172,6 +175,12 @@ impl Run {
             Mode::Replaying => "living the linked run again",
             Mode::Playing | Mode::ToNextChange { .. } => "playing",
         };
+    }
+
+    pub fn pause(&mut self) {
+        if self.mode != Mode::Paused {
+            self.play_or_pause();
+        }
     }
 
     /// Takes one event from the queue.

@@ -10,15 +10,18 @@ use std::rc::Rc;
 
 use yew::prelude::*;
 
+use super::compare::player::Player;
 use super::crash;
 use super::run::{Run, Transport};
 use crate::kafka::time::Time;
+use crate::lab::compare::{CompareError, Comparison};
 use crate::lab::history::{BranchId, MarkKind};
 use crate::lab::link::Link;
 use crate::lab::link::replay::OpenError;
 use crate::lab::pace::Step;
 use crate::lab::scenario::ScenarioError;
 use crate::view::build;
+use crate::view::compare::{CompareView, compare_view};
 use crate::view::ledger::{LedgerView, ledger_view};
 use crate::view::model::{Focus, Model};
 use crate::view::reason::{ReasonView, reason};
@@ -81,6 +84,8 @@ pub struct Shown {
     pub model: Rc<Model>,
     pub transport: Rc<Transport>,
     pub timeline: Rc<Timeline>,
+    /// Two runs side by side, while they are compared.
+    pub compare: Option<Rc<CompareView>>,
     /// Whether flights can be followed with the eye at the present speed.
     pub shows_flights: bool,
     pub focus: Option<Focus>,
@@ -91,6 +96,8 @@ pub struct Shown {
 
 struct State {
     run: Run,
+    /// While there is one the run stands still.
+    comparison: Option<Player>,
     focus: Option<Focus>,
     answer: Option<Rc<Answer>>,
     reason: Option<Rc<ReasonView>>,
@@ -131,6 +138,7 @@ impl Store {
             model: Rc::new(build::model(run.session(), None, None)),
             transport: Rc::new(run.transport()),
             timeline: Rc::new(Timeline::of(run.history(), None)),
+            compare: None,
             shows_flights: run.shows_flights(),
             focus: None,
             answer: None,
@@ -138,6 +146,7 @@ impl Store {
         };
         let state = State {
             run,
+            comparison: None,
             focus: None,
             answer: None,
             reason: None,
@@ -170,22 +179,55 @@ impl Store {
     }
 
     pub fn play_or_pause(&self) {
-        self.change(|state| state.run.play_or_pause());
+        self.change(|state| match &mut state.comparison {
+            Some(player) => player.play_or_pause(),
+            None => state.run.play_or_pause(),
+        });
+    }
+
+    /// Puts the present branch beside another one.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    pub fn compare_with(&self, other: BranchId) -> Result<(), String> {
+        self.compare(|run| Comparison::of_branches(run.history(), run.history().current(), other))
+    }
+
+    /// Puts the present run beside the same with one thing otherwise.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    pub fn compare_change(&self, change: &str) -> Result<(), String> {
+        self.compare(|run| Comparison::of_change(run.session(), run.session().journal(), change))
+    }
+
+    fn compare(&self, begin: impl FnOnce(&Run) -> Result<Comparison, CompareError>) -> Result<(), String> {
+        let comparison = begin(&self.0.state.borrow().run).map_err(|error| error.to_string())?;
+        self.change(|state| {
+            state.run.pause();
+            state.comparison = Some(Player::new(comparison));
+        });
+        Ok(())
+    }
+
+    /// Goes back to the one run.
+    pub fn end_comparison(&self) {
+        self.change(|state| state.comparison = None);
     }
 
     /// Takes the last event back.
     pub fn step_back(&self) {
-        self.change(|state| state.run.step_back());
+        self.move_run(|state| state.run.step_back());
     }
 
     /// Goes to a moment of what was already run.
     pub fn seek(&self, time: Time) {
-        self.change(|state| state.run.seek(time));
+        self.move_run(|state| state.run.seek(time));
     }
 
     /// Goes to the nearest mark before or after the present, of a kind if one is given.
     pub fn go_to_mark(&self, after: bool, kind: Option<MarkKind>) {
-        self.change(|state| {
+        self.move_run(|state| {
             if !state.run.go_to_mark(after, kind) {
                 state.answer = Some(Rc::new(Answer::NoMark { after }));
             }
@@ -193,7 +235,7 @@ impl Store {
     }
 
     pub fn switch(&self, branch: BranchId) {
-        self.change(|state| state.run.switch(branch));
+        self.move_run(|state| state.run.switch(branch));
     }
 
     pub fn rename(&self, branch: BranchId, name: &str) {
@@ -209,16 +251,19 @@ impl Store {
 
     /// Takes one event from the queue.
     pub fn step(&self) {
-        self.change(|state| state.run.step());
+        self.move_run(|state| state.run.step());
     }
 
     pub fn run_to_next_change(&self) {
-        self.change(|state| state.run.run_to_next_change());
+        self.move_run(|state| state.run.run_to_next_change());
     }
 
     /// `None` is the automatic speed.
     pub fn choose_speed(&self, step: Option<Step>) {
-        self.change(|state| state.run.choose_speed(step));
+        self.change(|state| match &mut state.comparison {
+            Some(player) => player.choose_speed(step),
+            None => state.run.choose_speed(step),
+        });
     }
 
     pub fn choose(&self, focus: Option<Focus>) {
@@ -294,6 +339,7 @@ impl Store {
         self.change(|state| {
             crash::note(run.session().seed(), &run.journal());
             state.run = run;
+            state.comparison = None;
             state.focus = None;
             state.answer = None;
             state.reason = None;
@@ -301,6 +347,13 @@ impl Store {
         // Nothing of the run before is kept.
         self.0.shown.borrow_mut().model =
             Rc::new(build::model(self.0.state.borrow().run.session(), None, None));
+    }
+
+    /// As [`Self::change`], unless two runs are compared: then the one run stands still.
+    fn move_run(&self, change: impl FnOnce(&mut State)) {
+        if self.0.state.borrow().comparison.is_none() {
+            self.change(change);
+        }
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
@@ -352,6 +405,10 @@ impl State {
 
     fn go_on(&mut self, real_ms: f64) {
         let elapsed_ms = real_ms - self.last_frame_ms.replace(real_ms).unwrap_or(real_ms);
+        if let Some(player) = &mut self.comparison {
+            self.dirty |= player.go_on(elapsed_ms, &now_ms);
+            return;
+        }
         self.dirty |= self.run.go_on(elapsed_ms, held_bytes(), &now_ms);
         if let Some(notice) = self.run.take_full() {
             self.answer = Some(Rc::new(Answer::Full(Rc::from(notice))));
@@ -375,12 +432,17 @@ impl State {
         if !self.dirty || !(tick || shows_flights) {
             return None;
         }
-        let transport = self.run.transport();
+        let transport = self.comparison.as_ref().map_or_else(|| self.run.transport(), Player::transport);
         let changed = transport.playing != before.transport.playing;
         let transport = if (tick || changed) && transport != *before.transport {
             Rc::new(transport)
         } else {
             before.transport.clone()
+        };
+        let compare = match &self.comparison {
+            Some(player) if tick => Some(Rc::new(compare_view(player.comparison()))),
+            Some(_) => before.compare.clone(),
+            None => None,
         };
         if tick {
             self.last_tick_ms = real_ms;
@@ -399,6 +461,7 @@ impl State {
             )),
             transport,
             timeline,
+            compare,
             shows_flights,
             focus: self.focus.clone(),
             answer: self.answer.clone(),

@@ -17,8 +17,13 @@ use crate::view::timeline::{self, Lane};
 /// Height of a lane in the strip's own units; its width is the axis in milliseconds.
 const LANE: usize = 10;
 
+#[derive(PartialEq, Properties)]
+pub struct TimelineProps {
+    pub on_compare: Callback<()>,
+}
+
 #[component]
-pub fn Timeline() -> Html {
+pub fn Timeline(props: &TimelineProps) -> Html {
     let store = use_store();
     let shown = use_slice(|shown| shown.timeline.clone());
     let oninput = use_callback(store.clone(), |event: InputEvent, store| {
@@ -48,6 +53,7 @@ pub fn Timeline() -> Html {
                 <button key="end" type="button" class="to-end" disabled={!shown.is_in_the_past()} onclick={on_end}>
                     { "To the end" }
                 </button>
+                <button key="compare" type="button" onclick={props.on_compare.reform(|_| ())}>{ "Compare" }</button>
             </div>
         </section>
     }

@@ -5,6 +5,7 @@
 pub mod act;
 pub mod announce;
 pub mod build;
+pub mod compare;
 pub mod ledger;
 pub mod links;
 pub mod reason;

@@ -3,6 +3,7 @@
 //! Exit codes: 0 when it did what was asked, 1 when a case of the vectors, a seed of the swarm or an expectation of a scenario
 //! failed, 2 when the arguments or a file are wrong.
 
+mod compare;
 mod conformance;
 mod ledger;
 mod rules;
@@ -18,6 +19,7 @@ use glassbroker::bench::{assign, engine, growth, history, speed};
 use glassbroker::conformance::ConformanceError;
 use glassbroker::kafka::time::{Time, parse_us};
 use glassbroker::lab::command::CommandError;
+use glassbroker::lab::compare::CompareError;
 use glassbroker::lab::session::{Options, Session};
 use glassbroker::lab::words::count;
 use lexopt::Arg::{Long, Short, Value};
@@ -26,6 +28,7 @@ use lexopt::ValueExt;
 const USAGE: &str = "\
 usage: glassbroker run FILE [--for 60s] [--seed N] [--strict] [--explain] [--ledger] [--story \"orders-0 17\"] [--ask TEXT]
        glassbroker check FILE
+       glassbroker compare FILE --change \"producers acks=1\" [--for 60s] [--seed N]
        glassbroker bench [assign | history | hour | FILE] [--for 60s]
        glassbroker conformance [--vectors DIR]
        glassbroker rules [ID]
@@ -33,6 +36,7 @@ usage: glassbroker run FILE [--for 60s] [--seed N] [--strict] [--explain] [--led
 
 run     prints the narrative of a scenario and, last, the digest of the run; fails if it expects what does not hold
 check   says whether a scenario file is right, and where it departs from Kafka's defaults
+compare  runs a scenario twice, the second time with one thing changed, and says in a table what differs
 bench   measures the engine: appends, replication, events at 12, 120 and 1,200 partitions, checkpoints, and the
         page's own cluster at 100 and 10,000 records a second, with its memory; with FILE, events a second on that
         scenario; with assign, what each assignor takes beside Kafka's own; with hour, what an hour keeps in memory;
@@ -47,6 +51,8 @@ rules   counts the rules of Kafka that hold here; with an id such as R-REPL-30, 
 --explain  tell the rules of Kafka that the narrative cites
 --ledger  tell in numbers what became of the records
 --story  tell what became of the record at this offset, or of a producer's record by its number (\"checkout-api 17\")
+--change  what is otherwise: a config of all producers, consumers, share-consumers, topics or brokers, or where programs
+        commit (\"programs commit before process\")
 --ask   answer a question as the page does, such as \"ledger of partition orders-0\"
 --vectors  a folder of recordings instead of tests/vectors; a file that nothing reads is an error";
 
@@ -103,6 +109,10 @@ enum Failure {
     NoQuestion(String),
     #[error("{question}: {error}")]
     Question { question: String, error: CommandError },
+    #[error("compare needs what is otherwise, as in --change \"producers acks=1\"")]
+    NoChange,
+    #[error("--change: {0}")]
+    Compare(#[from] CompareError),
     #[error("{0}")]
     Output(#[from] io::Error),
 }
@@ -111,6 +121,7 @@ enum Task {
     Help,
     Run,
     Check,
+    Compare,
     Bench,
     Conformance,
     Rules,
@@ -126,6 +137,8 @@ struct Arguments {
     explain: bool,
     /// To be answered at the end.
     questions: Vec<String>,
+    /// What is otherwise in the run that is compared.
+    change: Option<String>,
     options: Options,
 }
 
@@ -139,6 +152,7 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
         until: None,
         explain: false,
         questions: Vec::new(),
+        change: None,
         options: Options::default(),
     };
     while let Some(argument) = parser.next()? {
@@ -151,6 +165,7 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
             Long("ledger") => arguments.questions.push("ledger".to_owned()),
             Long("story") => arguments.questions.push(format!("story {}", parser.value()?.string()?)),
             Long("ask") => arguments.questions.push(parser.value()?.string()?),
+            Long("change") => arguments.change = Some(parser.value()?.string()?),
             Long("strict") => arguments.options.strict = true,
             Value(word) if task.is_none() => task = Some(word.parse_with(parse_task)?),
             Value(file) if arguments.file.is_none() => arguments.file = Some(file.string()?),
@@ -168,10 +183,11 @@ fn parse_task(word: &str) -> Result<Task, &'static str> {
     match word {
         "run" => Ok(Task::Run),
         "check" => Ok(Task::Check),
+        "compare" => Ok(Task::Compare),
         "bench" => Ok(Task::Bench),
         "conformance" => Ok(Task::Conformance),
         "rules" => Ok(Task::Rules),
-        _ => Err("it is none of run, check, bench, conformance, rules"),
+        _ => Err("it is none of run, check, compare, bench, conformance, rules"),
     }
 }
 
@@ -198,6 +214,7 @@ fn work(arguments: &Arguments) -> Result<(), Failure> {
         Task::Help => writeln!(out, "{USAGE}")?,
         Task::Run => run::run(arguments, &mut out)?,
         Task::Check => run::check(arguments, &mut out)?,
+        Task::Compare => compare::run(arguments, &mut out)?,
         Task::Bench if arguments.file.as_deref() == Some("assign") => assign::run(clock, &mut out)?,
         Task::Bench if arguments.file.as_deref() == Some("hour") => growth::an_hour(memory, &mut out)?,
         Task::Bench if arguments.file.as_deref() == Some("history") => history::history(clock, &mut out)?,

@@ -24,6 +24,8 @@ pub struct Branch {
     pub end: Position,
     /// All its commands from the start of the run, those of other branches it has in common with them too.
     pub(super) journal: Journal,
+    /// So many of them it has in common with its parent.
+    pub(super) shared: usize,
     pub(super) marks: Marks,
 }
 
@@ -34,13 +36,24 @@ impl Branch {
             parent: None,
             end: Position::default(),
             journal: Journal::default(),
+            shared: 0,
             marks: Marks::default(),
         }
     }
 
-    /// One that goes on from here with another command.
-    pub(super) fn parted(parent: BranchId, at: Position, name: String, marks: Marks) -> Branch {
-        Branch { name, parent: Some((parent, at)), end: at, journal: Journal::default(), marks }
+    /// One that goes on from here with another command than the next of the parent's, behind so many that they share.
+    pub(super) fn parted(
+        (parent, at): (BranchId, Position),
+        name: String,
+        shared: usize,
+        marks: Marks,
+    ) -> Branch {
+        Branch { name, parent: Some((parent, at)), end: at, journal: Journal::default(), shared, marks }
+    }
+
+    /// So many of its commands it has in common with its parent.
+    pub fn shared(&self) -> usize {
+        self.shared
     }
 
     pub fn marks(&self) -> &Marks {

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 pub use self::branch::{Branch, BranchId};
 use self::checkpoints::Checkpoints;
 pub use self::marks::{Mark, MarkKind, Marks};
-use super::journal::Journal;
+use super::journal::{Entry, Journal};
 use super::pace::StopsAt;
 use super::scenario::ScenarioError;
 use super::session::{CommandFailure, Options, Position, Session, Stop};
@@ -125,13 +125,14 @@ impl History {
     pub fn command(&mut self, text: &str) -> Result<(), CommandFailure> {
         let (parted_at, was_in_the_past) = (self.present.position(), self.is_in_the_past());
         let heard = self.present.world().trace().len_ever();
+        let shared = self.present.journal().entries().len();
         self.present.command(text)?;
         let journal = self.present.journal().clone();
         if was_in_the_past {
             let name = journal.entries().last().map_or(text, |entry| &entry.text);
             let name = format!("{} at {}", name, parted_at.time);
             let marks = self.branches[self.current.0].marks.up_to(heard);
-            self.branches.push(Branch::parted(self.current, parted_at, name, marks));
+            self.branches.push(Branch::parted((self.current, parted_at), name, shared, marks));
             self.current = BranchId(self.branches.len() - 1);
         }
         self.branches[self.current.0].journal = journal;
@@ -202,6 +203,51 @@ impl History {
     /// The present with what led to it, for questions about it.
     pub fn past(&self) -> Past<'_> {
         Past::of(&self.present, self.checkpoints.of(self.lineage()))
+    }
+
+    /// Those of them that are of this branch alone.
+    pub fn milestones_of(&self, id: BranchId) -> impl Iterator<Item = Milestone> {
+        let own = vec![(id, self.branches[id.0].end)];
+        self.checkpoints.of(own).map(|run| Milestone {
+            events: run.events_done(),
+            us: run.now().us(),
+            digest: run.digest(),
+        })
+    }
+
+    /// Begins a branch that was known before and makes it the present one: it parts from `parent` at a position that the
+    /// parent has come to, and has these commands behind those that the two share.
+    ///
+    /// `None` if the commands are out of order.
+    pub fn part(
+        &mut self,
+        parent: BranchId,
+        at: Position,
+        name: String,
+        commands: impl Iterator<Item = Entry>,
+    ) -> Option<()> {
+        if self.current != parent {
+            self.current = parent;
+            self.come_before(|position| position <= at, false);
+        }
+        self.go_to(at);
+        let done = self.present.journal().entries();
+        let shared = done.len();
+        let journal = Journal::of(done.iter().cloned().chain(commands).collect())?;
+        let marks = self.branches[parent.0].marks.up_to(self.present.world().trace().len_ever());
+        self.branches.push(Branch::parted((parent, at), name, shared, marks));
+        self.current = BranchId(self.branches.len() - 1);
+        self.follow(journal);
+        Some(())
+    }
+
+    /// Goes to a position of a branch, at the latest to its end, and makes it the present one.
+    pub fn turn_to(&mut self, id: BranchId, position: Position) {
+        if self.current != id {
+            self.current = id;
+            self.come_before(|before| before <= position, false);
+        }
+        self.go_to(position);
     }
 
     /// Goes to a position of the present branch, at the latest to its end.

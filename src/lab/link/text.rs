@@ -1,5 +1,10 @@
 //! A link's text: the format's number, then base64url of a CRC-32C and the deflated fields.
 //!
+//! | format | content |
+//! |---|---|
+//! | 1 | a moment of one course of a run: [`Link`] |
+//! | 2 | a whole run with its branches: [`Saved`] |
+//!
 //! **Invariant:** the number comes first and stays readable, so that every version can say of a newer one that it is newer.
 
 use std::io::{self, Read, Write};
@@ -8,15 +13,20 @@ use data_encoding::BASE64URL_NOPAD;
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::Link;
+use super::saved::Saved;
 
-/// The format that is written.
-pub const FORMAT: u32 = 1;
+/// The newest format that is read.
+pub const FORMAT: u32 = 2;
+const LINK: u32 = 1;
+const SAVED: u32 = 2;
 /// No longer text is looked at.
-pub const MOST_CHARACTERS: usize = 100_000;
+pub const MOST_CHARACTERS: usize = 2_000_000;
 /// No more is unpacked.
-pub const MOST_BYTES: u64 = 1_000_000;
+pub const MOST_BYTES: u64 = 8_000_000;
 const CRC_BYTES: usize = 4;
 
 /// Why a text is not read as a link.
@@ -36,37 +46,66 @@ pub enum LinkError {
     Damaged,
     #[error("the link unpacks to more than {MOST_BYTES} bytes")]
     TooLarge,
-    #[error("the link's content is not what format {FORMAT} says")]
+    #[error("the link's content is not what its format says")]
     Content,
+}
+
+/// What a text holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    Link(Link),
+    Saved(Saved),
+}
+
+impl Content {
+    /// What the run is called.
+    pub fn name(&self) -> &str {
+        match self {
+            Content::Link(link) => &link.name,
+            Content::Saved(saved) => &saved.name,
+        }
+    }
 }
 
 /// The text of a link, of letters, digits, `-` and `_`.
 pub fn encode(link: &Link) -> String {
-    let fields = postcard::to_allocvec(link).expect("memory takes what is written");
-    let packed = deflate(&fields).expect("memory takes what is written");
-    let mut bytes = crc32c::crc32c(&packed).to_be_bytes().to_vec();
-    bytes.extend(packed);
-    format!("{FORMAT}{}", BASE64URL_NOPAD.encode(&bytes))
+    seal(LINK, link)
 }
 
-/// Reads a link's text.
+/// The text of a whole run.
+pub fn encode_saved(saved: &Saved) -> String {
+    seal(SAVED, saved)
+}
+
+/// Reads a link's or a saved run's text.
 ///
 /// # Errors
 ///
 /// Why it is none that this version can read.
-pub fn decode(text: &str) -> Result<Link, LinkError> {
+pub fn decode(text: &str) -> Result<Content, LinkError> {
     if text.len() > MOST_CHARACTERS {
         return Err(LinkError::TooLong);
     }
     let mut characters = text.chars();
     let format = characters.next().and_then(|first| first.to_digit(10)).ok_or(LinkError::NoLink)?;
-    if format == 0 {
-        return Err(LinkError::NoLink);
+    match format {
+        0 => Err(LinkError::NoLink),
+        LINK => unseal(characters.as_str()).map(Content::Link),
+        SAVED => unseal(characters.as_str()).map(Content::Saved),
+        newer => Err(LinkError::Newer(newer)),
     }
-    if format > FORMAT {
-        return Err(LinkError::Newer(format));
-    }
-    let bytes = BASE64URL_NOPAD.decode(characters.as_str().as_bytes()).map_err(|error| match error.kind {
+}
+
+fn seal(format: u32, fields: &impl Serialize) -> String {
+    let fields = postcard::to_allocvec(fields).expect("memory takes what is written");
+    let packed = deflate(&fields).expect("memory takes what is written");
+    let mut bytes = crc32c::crc32c(&packed).to_be_bytes().to_vec();
+    bytes.extend(packed);
+    format!("{format}{}", BASE64URL_NOPAD.encode(&bytes))
+}
+
+fn unseal<T: DeserializeOwned>(text: &str) -> Result<T, LinkError> {
+    let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|error| match error.kind {
         data_encoding::DecodeKind::Symbol => LinkError::Character(error.position + 2),
         _ => LinkError::Damaged,
     })?;
@@ -74,11 +113,7 @@ pub fn decode(text: &str) -> Result<Link, LinkError> {
     if crc != crc32c::crc32c(packed).to_be_bytes() {
         return Err(LinkError::Damaged);
     }
-    let link: Link = postcard::from_bytes(&inflate(packed)?).map_err(|_| LinkError::Content)?;
-    if link.milestones.is_empty() {
-        return Err(LinkError::Content);
-    }
-    Ok(link)
+    postcard::from_bytes(&inflate(packed)?).map_err(|_| LinkError::Content)
 }
 
 fn deflate(bytes: &[u8]) -> io::Result<Vec<u8>> {

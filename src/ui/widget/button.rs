@@ -15,6 +15,8 @@ pub struct IconButtonProps {
     /// For a button that stays pressed.
     #[prop_or_default]
     pub pressed: Option<bool>,
+    #[prop_or_default]
+    pub disabled: bool,
     pub onclick: Callback<()>,
 }
 
@@ -24,7 +26,7 @@ pub fn IconButton(props: &IconButtonProps) -> Html {
     let pressed = props.pressed.map(|pressed| if pressed { "true" } else { "false" });
     html! {
         <button type="button" class={classes!("icon", props.class.clone())} title={&props.name}
-            aria-label={&props.name} aria-pressed={pressed} {onclick}>
+            aria-label={&props.name} aria-pressed={pressed} disabled={props.disabled} {onclick}>
             <Glyph icon={props.icon} />
         </button>
     }

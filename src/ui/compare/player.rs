@@ -1,0 +1,103 @@
+//! A comparison that the page drives: how far it is, and how fast it goes.
+//!
+//! **Invariant:** as for the run, a frame does at most a few milliseconds of work.
+
+use std::rc::Rc;
+
+use crate::kafka::time::Time;
+use crate::lab::compare::Comparison;
+use crate::lab::pace::Step;
+use crate::ui::run::Transport;
+
+/// Time of the reader that one frame may spend on the two runs, in milliseconds.
+const BUDGET_MS: f64 = 12.0;
+/// Events between two looks at the clock.
+const EVENTS_AT_ONCE: u64 = 64;
+/// A frame after a pause of the page (a hidden tab) counts as this long.
+const LONGEST_FRAME_MS: f64 = 100.0;
+/// Virtual milliseconds in a real one unless the reader chooses otherwise.
+const SPEED: f64 = 10.0;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Runs as fast as it can up to where the runs had come that are compared.
+    Arriving,
+    Paused,
+    Playing,
+}
+
+pub struct Player {
+    comparison: Comparison,
+    mode: Mode,
+    /// `None` until the reader chooses one.
+    speed: Option<Step>,
+    /// Where the two shall be.
+    target: Time,
+    is_behind: bool,
+}
+
+impl Player {
+    pub fn new(comparison: Comparison) -> Player {
+        let target = comparison.until();
+        Player { comparison, mode: Mode::Arriving, speed: None, target, is_behind: false }
+    }
+
+    pub fn comparison(&self) -> &Comparison {
+        &self.comparison
+    }
+
+    pub fn play_or_pause(&mut self) {
+        self.mode = match self.mode {
+            Mode::Paused if self.comparison.now() < self.comparison.until() => Mode::Arriving,
+            Mode::Paused => Mode::Playing,
+            Mode::Arriving | Mode::Playing => Mode::Paused,
+        };
+    }
+
+    pub fn choose_speed(&mut self, speed: Option<Step>) {
+        self.speed = speed;
+    }
+
+    /// Goes on for a frame of `elapsed_ms`; whether there is anything new.
+    pub fn go_on(&mut self, elapsed_ms: f64, clock: &dyn Fn() -> f64) -> bool {
+        match self.mode {
+            Mode::Paused => return false,
+            Mode::Arriving => self.target = self.comparison.until(),
+            Mode::Playing if !self.is_behind => {
+                let virtual_us = elapsed_ms.min(LONGEST_FRAME_MS) * self.speed() * 1000.0;
+                self.target = self.comparison.now().plus_us(virtual_us as i64);
+            }
+            Mode::Playing => {}
+        }
+        let until_ms = clock() + BUDGET_MS;
+        let mut arrived = false;
+        while !arrived && clock() < until_ms {
+            arrived = self.comparison.run(self.target, EVENTS_AT_ONCE);
+        }
+        self.is_behind = !arrived;
+        if arrived && self.mode == Mode::Arriving {
+            self.mode = Mode::Paused;
+        }
+        true
+    }
+
+    fn speed(&self) -> f64 {
+        self.speed.map_or(SPEED, Step::speed)
+    }
+
+    pub fn transport(&self) -> Transport {
+        Transport {
+            playing: self.mode != Mode::Paused,
+            automatic: self.speed.is_none(),
+            speed: self.speed(),
+            reason: match self.mode {
+                Mode::Arriving => "running both up to where they were",
+                Mode::Paused => "paused",
+                Mode::Playing if self.is_behind => "as fast as this machine can",
+                Mode::Playing => "both on one clock",
+            },
+            clock: Rc::from(self.comparison.now().to_string()),
+            plays_only: true,
+        }
+    }
+}
