@@ -15,6 +15,7 @@ use super::compare::{Compare, use_comparison};
 use super::frame::FrameLoop;
 use super::header::Header;
 use super::help::Help;
+use super::keep;
 use super::keys::{self, Shortcut};
 use super::open::Open;
 use super::panel::Panel;
@@ -35,12 +36,18 @@ pub fn mount() {
     if let Some(link) = share::in_address() {
         // What is wrong with it is said on the page, which shows the default cluster then.
         store.open_address(&link);
+    } else if let Some((id, text)) = keep::take_of_tab() {
+        // A run that another version kept may be none here; Open has it still.
+        let _ = store.open_kept(&id, &text);
     }
     let document = web_sys::window().and_then(|window| window.document());
     let root = document.and_then(|document| document.get_element_by_id("app")).expect("the page has #app");
     root.set_text_content(None);
     yew::Renderer::<App>::with_root_and_props(root, AppProps { store }).render();
 }
+
+/// How soon what was done is kept.
+const KEEP_EVERY_MS: u32 = 2_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
@@ -66,6 +73,7 @@ pub fn App(props: &AppProps) -> Html {
     let command = use_node_ref();
     use_frames(props.store.clone());
     use_address(props.store.clone());
+    use_keeping(props.store.clone());
     use_shortcuts(props.store.clone(), asked.setter(), panel_open.setter(), command.clone());
 
     let ask = {
@@ -180,6 +188,31 @@ fn use_frames(store: Store) {
             painter.paint(&store.shown(), store.now());
         });
         move || drop(frames)
+    });
+}
+
+/// Has the browser keep the run soon after something was done, and whenever the page may be about to go.
+#[hook]
+fn use_keeping(store: Store) {
+    use_effect_with(store, |store| {
+        let interval = {
+            let store = store.clone();
+            Interval::new(KEEP_EVERY_MS, move || store.keep(false))
+        };
+        let store = store.clone();
+        let listener = Closure::<dyn Fn()>::new(move || store.keep(true));
+        let function = listener.as_ref().unchecked_ref::<js_sys::Function>().clone();
+        let window = web_sys::window();
+        if let Some(window) = &window {
+            // Fails only for a listener that is no function.
+            let _ = window.add_event_listener_with_callback("pagehide", &function);
+        }
+        move || {
+            if let Some(window) = &window {
+                let _ = window.remove_event_listener_with_callback("pagehide", &function);
+            }
+            drop((interval, listener));
+        }
     });
 }
 

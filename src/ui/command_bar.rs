@@ -58,6 +58,7 @@ pub fn CommandBar(props: &CommandBarProps) -> Html {
         Some(Answer::Measured(sentence)) => ("answer", sentence.to_string()),
         Some(Answer::BadLink(reason)) => ("answer refused", format!("The link was not opened: {reason}.")),
         Some(Answer::Parted(sentence) | Answer::Full(sentence)) => ("answer refused", sentence.to_string()),
+        Some(Answer::NotKept(error)) => ("answer refused", format!("{error}.")),
         Some(Answer::NoMark { after: true }) => ("answer", "No mark comes after this moment.".to_owned()),
         Some(Answer::NoMark { after: false }) => ("answer", "No mark comes before this moment.".to_owned()),
     };

@@ -12,6 +12,7 @@ pub mod crash;
 pub mod frame;
 pub mod header;
 pub mod help;
+pub mod keep;
 pub mod keys;
 pub mod open;
 pub mod panel;

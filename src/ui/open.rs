@@ -7,6 +7,7 @@ use web_sys::{File, HtmlInputElement, HtmlTextAreaElement};
 use yew::platform::spawn_local;
 use yew::prelude::*;
 
+use super::keep;
 use super::share::ROUTE;
 use super::store::use_store;
 
@@ -71,6 +72,7 @@ pub fn Open(props: &OpenProps) -> Html {
             <label key="text">{ "or its text" }
                 <textarea rows="14" spellcheck="false" value={(*text).clone()} {oninput}/>
             </label>
+            <KeptRuns key="kept" on_done={props.on_done.clone()} refusal={refusal.setter()} />
             <p key="refusal" class="refusal" role="alert">
                 { refusal.as_deref().unwrap_or("").to_owned() }
             </p>
@@ -78,6 +80,58 @@ pub fn Open(props: &OpenProps) -> Html {
                 <button type="submit" class="primary" disabled={text.trim().is_empty()}>{ "Open" }</button>
             </div>
         </form>
+    }
+}
+
+#[derive(PartialEq, Properties)]
+struct KeptRunsProps {
+    on_done: Callback<()>,
+    refusal: UseStateSetter<Option<String>>,
+}
+
+/// The runs that this browser keeps.
+#[component]
+fn KeptRuns(props: &KeptRunsProps) -> Html {
+    let store = use_store();
+    let kept = use_state(keep::list);
+    if kept.is_empty() {
+        return Html::default();
+    }
+    html! {
+        <fieldset class="kept-runs">
+            <legend>{ format!("or one of the runs that this browser keeps, the newest {} of them", keep::MOST) }</legend>
+            <ul>
+                { for kept.iter().map(|run| {
+                    let name = format!("{} at {}, kept {}", run.name, run.clock, run.date());
+                    let on_open = {
+                        let (store, id, on_done, refusal) =
+                            (store.clone(), run.id.clone(), props.on_done.clone(), props.refusal.clone());
+                        Callback::from(move |_: MouseEvent| {
+                            let opened = keep::read(&id).map(|text| store.open_kept(&id, &text));
+                            match opened {
+                                Some(Ok(())) => on_done.emit(()),
+                                Some(Err(error)) => refusal.set(Some(error.to_string())),
+                                None => refusal.set(Some("This browser does not keep the run any more.".to_owned())),
+                            }
+                        })
+                    };
+                    let on_forget = {
+                        let (kept, id) = (kept.setter(), run.id.clone());
+                        Callback::from(move |_: MouseEvent| {
+                            keep::forget(&id);
+                            kept.set(keep::list());
+                        })
+                    };
+                    html! {
+                        <li key={run.id.clone()}>
+                            <span>{ name.clone() }</span>
+                            <button type="button" aria-label={format!("Open {name}")} onclick={on_open}>{ "Open" }</button>
+                            <button type="button" aria-label={format!("Forget {name}")} onclick={on_forget}>{ "Forget" }</button>
+                        </li>
+                    }
+                }) }
+            </ul>
+        </fieldset>
     }
 }
 

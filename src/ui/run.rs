@@ -10,6 +10,7 @@ use crate::kafka::time::Time;
 use crate::lab::footprint::{Footprint, Limit};
 use crate::lab::history::{BranchId, History, MarkKind};
 use crate::lab::link::replay::{OpenError, Progress, Replay};
+use crate::lab::link::saved::Saved;
 use crate::lab::link::{self, Link};
 use crate::lab::pace::{self, FLIGHTS_UP_TO, Pace, Step, StopsAt};
 use crate::lab::scenario::ScenarioError;
@@ -117,11 +118,23 @@ impl Run {
             replay: Some(replay),
             parted: None,
             jumped: false,
-            reason: "living the linked run again",
+            reason: "living the run again",
             heard: 0,
             limit: Limit::default(),
             full: None,
         })
+    }
+
+    /// Whether somebody would miss it: it is no longer, or never was, the cluster that the page opens with.
+    pub fn is_worth_keeping(&self) -> bool {
+        let is_own =
+            self.session().text() != DEFAULT_SCENARIO || !self.session().journal().entries().is_empty();
+        self.replay.is_none() && (is_own || self.history.branches().count() > 1)
+    }
+
+    /// All of it, with its branches.
+    pub fn saved(&self) -> Saved {
+        Saved::of(&self.name, &self.history)
     }
 
     /// A link that leads to the present.
@@ -172,7 +185,7 @@ impl Run {
         self.reason = match self.mode {
             Mode::Paused => "paused",
             Mode::Opening => "opening",
-            Mode::Replaying => "living the linked run again",
+            Mode::Replaying => "living the run again",
             Mode::Playing | Mode::ToNextChange { .. } => "playing",
         };
     }

@@ -7,7 +7,7 @@ use yew::platform::spawn_local;
 use yew::prelude::*;
 
 use super::store::use_store;
-use crate::lab::link::text::encode;
+use crate::lab::link::text::{encode, encode_saved};
 
 /// What a page's address holds before a link's text.
 pub const ROUTE: &str = "#/s/";
@@ -31,11 +31,7 @@ fn address(link: &str) -> Option<String> {
 pub fn Share() -> Html {
     let store = use_store();
     // The moment at which the dialog opened, however long it stays open.
-    let link = use_memo((), |()| store.link());
-    let address = use_memo((), |()| {
-        let link = (*link).clone().without_comments();
-        address(&encode(&link)).unwrap_or_default()
-    });
+    let address = use_memo((), |()| address(&encode(&store.link().without_comments())).unwrap_or_default());
     let said = use_state_eq(|| "");
     let field = use_node_ref();
     let on_copy = {
@@ -43,9 +39,9 @@ pub fn Share() -> Html {
         Callback::from(move |_: MouseEvent| copy(&address, &field, said.clone()))
     };
     let on_save = {
-        let (link, said) = (link.clone(), said.setter());
+        let said = said.setter();
         Callback::from(move |_: MouseEvent| {
-            said.set(if save(&encode(&link)).is_some() {
+            said.set(if save(&encode_saved(&store.saved())).is_some() {
                 "Saved."
             } else {
                 "The browser did not save the file."
@@ -57,7 +53,7 @@ pub fn Share() -> Html {
         <div class="share">
             <p key="lead">
                 { "Scenario, commands and this moment. Who opens it lives the run again and lands on the same digest. \
-                    Comments of the scenario are in the file and not in the link." }
+                    A file has the other branches and the scenario's comments too." }
             </p>
             if is_short {
                 <label key="link">{ "Link" }

@@ -12,12 +12,14 @@ use yew::prelude::*;
 
 use super::compare::player::Player;
 use super::crash;
+use super::keep::{self, KeepError};
 use super::run::{Run, Transport};
 use crate::kafka::time::Time;
 use crate::lab::compare::{CompareError, Comparison};
 use crate::lab::history::{BranchId, MarkKind};
 use crate::lab::link::Link;
 use crate::lab::link::replay::OpenError;
+use crate::lab::link::saved::Saved;
 use crate::lab::pace::Step;
 use crate::lab::scenario::ScenarioError;
 use crate::view::build;
@@ -49,6 +51,8 @@ pub enum Answer {
     Full(Rc<str>),
     /// There is no mark to go to.
     NoMark { after: bool },
+    /// The browser does not keep the run, and why.
+    NotKept(KeepError),
 }
 
 impl Answer {
@@ -105,6 +109,12 @@ struct State {
     asked: u64,
     last_frame_ms: Option<f64>,
     last_tick_ms: f64,
+    /// The number under which this browser keeps the run.
+    id: String,
+    /// Something of the run is not kept yet.
+    unkept: bool,
+    /// Whether it was said that the browser does not keep runs.
+    told_not_kept: bool,
     /// Something waits to be published.
     dirty: bool,
     /// What waits must not wait for the next tick.
@@ -153,6 +163,9 @@ impl Store {
             asked: 0,
             last_frame_ms: None,
             last_tick_ms: 0.0,
+            id: keep::new_id(),
+            unkept: false,
+            told_not_kept: false,
             dirty: true,
             urgent: true,
         };
@@ -239,7 +252,10 @@ impl Store {
     }
 
     pub fn rename(&self, branch: BranchId, name: &str) {
-        self.change(|state| state.run.rename(branch, name));
+        self.change(|state| {
+            state.run.rename(branch, name);
+            state.unkept = true;
+        });
     }
 
     /// Measures how many events a second this browser carries out; the page stands still meanwhile.
@@ -300,6 +316,7 @@ impl Store {
                 return;
             }
             let refusal = state.run.command(text).err().map(Rc::from);
+            state.unkept |= refusal.is_none();
             state.answer = Some(Answer::of_command(text, refusal));
             crash::note(state.run.session().seed(), &state.run.journal());
         });
@@ -310,7 +327,7 @@ impl Store {
     /// # Errors
     /// The place and the reason.
     pub fn open(&self, name: &str, text: &str) -> Result<(), ScenarioError> {
-        self.begin(Run::open(name, text)?);
+        self.begin(Run::open(name, text)?, keep::new_id());
         Ok(())
     }
 
@@ -319,8 +336,40 @@ impl Store {
     /// # Errors
     /// Why this version cannot open it.
     pub fn open_link(&self, text: &str) -> Result<(), OpenError> {
-        self.begin(Run::open_link(text)?);
+        self.begin(Run::open_link(text)?, keep::new_id());
         Ok(())
+    }
+
+    /// Goes on with a run that this browser has kept; what cannot be read changes nothing.
+    ///
+    /// # Errors
+    /// Why this version cannot open it.
+    pub fn open_kept(&self, id: &str, text: &str) -> Result<(), OpenError> {
+        self.begin(Run::open_link(text)?, id.to_owned());
+        Ok(())
+    }
+
+    /// Has the browser keep the run if something of it is not kept yet, or where it stands may not be.
+    pub fn keep(&self, even_if_unchanged: bool) {
+        let mut state = self.0.state.borrow_mut();
+        if !(even_if_unchanged || state.unkept) || !state.run.is_worth_keeping() {
+            return;
+        }
+        match keep::keep(&state.id, &state.run.saved()) {
+            Ok(()) => keep::note_tab(&state.id),
+            Err(error) if !state.told_not_kept => {
+                state.told_not_kept = true;
+                state.answer = Some(Rc::new(Answer::NotKept(error)));
+                (state.dirty, state.urgent) = (true, true);
+            }
+            Err(_) => {}
+        }
+        state.unkept = false;
+    }
+
+    /// The whole run, as a file holds it.
+    pub fn saved(&self) -> Saved {
+        self.0.state.borrow().run.saved()
     }
 
     /// As [`Self::open_link`]; why it cannot be opened is published as the answer.
@@ -335,11 +384,13 @@ impl Store {
         self.0.state.borrow().run.link()
     }
 
-    fn begin(&self, run: Run) {
+    fn begin(&self, run: Run, id: String) {
         self.change(|state| {
             crash::note(run.session().seed(), &run.journal());
             state.run = run;
             state.comparison = None;
+            state.id = id;
+            state.unkept = true;
             state.focus = None;
             state.answer = None;
             state.reason = None;

@@ -242,3 +242,79 @@ proptest! {
         prop_assert!(decode(&String::from_utf8(text).expect("it is ASCII")).is_err());
     }
 }
+
+/// Links that were made by the first version of each format. They open for ever, whatever the format that is written now.
+const FIRST_LINK: &str = include_str!("fixtures/format-1.txt");
+const FIRST_SAVED: &str = include_str!("fixtures/format-2.txt");
+
+#[test]
+fn the_first_link_of_each_format_opens() {
+    let Ok(Content::Link(link)) = decode(FIRST_LINK.trim()) else { panic!("format 1") };
+    assert_eq!((link.name.as_str(), link.seed, link.commands.len()), ("Default cluster", 7, 1));
+    assert_eq!(link.commands[0].2, "kill broker 3");
+    assert_eq!(link.position().time, Time::from_ms(30_000));
+    assert!(open(link).is_ok());
+    let Ok(Content::Saved(saved)) = decode(FIRST_SAVED.trim()) else { panic!("format 2") };
+    let names: Vec<&str> = saved.branches.iter().map(|branch| branch.name.as_str()).collect();
+    assert_eq!(names, ["main", "without consumer-a", "kill broker 1 at 00:24.000"]);
+    assert_eq!(saved.branches.iter().map(|branch| branch.commands.len()).collect::<Vec<_>>(), [1, 2, 2]);
+    assert_eq!((saved.current, saved.present.us), (1, 27_000_000));
+    assert!(Replay::open(&Content::Saved(saved)).is_ok());
+}
+
+/// What comes from outside is read whole or refused, whatever it is: `cargo test --release -- --ignored ten_million`.
+#[test]
+#[ignore = "takes minutes"]
+fn ten_million_texts_are_read_or_refused() {
+    use rand_core::{RngCore, SeedableRng};
+    let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(1);
+    let valid = [FIRST_LINK.trim(), FIRST_SAVED.trim()];
+    let fields = valid.map(|text| super::text::fields(&text[1..]).expect("it is valid"));
+    let (mut read, mut opened, mut refused) = (0_u64, 0_u64, 0_u64);
+    for number in 0..10_000_000_u64 {
+        let which = (number % 2) as usize;
+        let text = match number % 3 {
+            // Changed characters: the checksum is wrong.
+            0 => {
+                let mut text = valid[which].as_bytes().to_vec();
+                for _ in 0..=random.next_u32() % 4 {
+                    let index = random.next_u32() as usize % text.len();
+                    text[index] = (random.next_u32() % 128) as u8;
+                }
+                String::from_utf8(text).expect("it is ASCII")
+            }
+            // Changed, cut or repeated fields under a right checksum.
+            1 => {
+                let mut fields = fields[which].clone();
+                for _ in 0..=random.next_u32() % 6 {
+                    let index = random.next_u32() as usize % fields.len();
+                    match random.next_u32() % 4 {
+                        0 => fields.truncate(index + 1),
+                        1 => fields.insert(index, random.next_u32() as u8),
+                        _ => fields[index] = random.next_u32() as u8,
+                    }
+                }
+                super::text::seal_fields(which as u32 + 1, &fields)
+            }
+            // Anything under a right checksum, deflated or not.
+            _ => {
+                let mut bytes = vec![0; random.next_u32() as usize % 200];
+                random.fill_bytes(&mut bytes);
+                match random.next_u32() % 2 {
+                    0 => super::text::seal_fields(which as u32 + 1, &bytes),
+                    _ => super::text::seal_packed(which as u32 + 1, &bytes),
+                }
+            }
+        };
+        match decode(&text) {
+            Ok(content) => {
+                read += 1;
+                // Opening reads the scenario, which is most of the work: of some.
+                opened += u64::from(number % 64 == 1 && Replay::open(&content).is_ok());
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    println!("{read} read, {opened} of some of them opened, {refused} refused");
+    assert!(read > 10_000 && refused > 1_000_000);
+}

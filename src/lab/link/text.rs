@@ -97,23 +97,34 @@ pub fn decode(text: &str) -> Result<Content, LinkError> {
 }
 
 fn seal(format: u32, fields: &impl Serialize) -> String {
-    let fields = postcard::to_allocvec(fields).expect("memory takes what is written");
-    let packed = deflate(&fields).expect("memory takes what is written");
-    let mut bytes = crc32c::crc32c(&packed).to_be_bytes().to_vec();
+    seal_fields(format, &postcard::to_allocvec(fields).expect("memory takes what is written"))
+}
+
+pub(super) fn seal_fields(format: u32, fields: &[u8]) -> String {
+    seal_packed(format, &deflate(fields).expect("memory takes what is written"))
+}
+
+pub(super) fn seal_packed(format: u32, packed: &[u8]) -> String {
+    let mut bytes = crc32c::crc32c(packed).to_be_bytes().to_vec();
     bytes.extend(packed);
     format!("{format}{}", BASE64URL_NOPAD.encode(&bytes))
 }
 
 fn unseal<T: DeserializeOwned>(text: &str) -> Result<T, LinkError> {
+    postcard::from_bytes(&fields(text)?).map_err(|_| LinkError::Content)
+}
+
+/// What is behind the format's number, checked and unpacked.
+pub(super) fn fields(text: &str) -> Result<Vec<u8>, LinkError> {
     let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|error| match error.kind {
         data_encoding::DecodeKind::Symbol => LinkError::Character(error.position + 2),
         _ => LinkError::Damaged,
     })?;
     let (crc, packed) = bytes.split_at_checked(CRC_BYTES).ok_or(LinkError::Damaged)?;
-    if crc != crc32c::crc32c(packed).to_be_bytes() {
-        return Err(LinkError::Damaged);
+    match crc == crc32c::crc32c(packed).to_be_bytes() {
+        true => inflate(packed),
+        false => Err(LinkError::Damaged),
     }
-    postcard::from_bytes(&inflate(packed)?).map_err(|_| LinkError::Content)
 }
 
 fn deflate(bytes: &[u8]) -> io::Result<Vec<u8>> {

@@ -3,8 +3,15 @@
 use toml_parser::Source;
 use toml_parser::lexer::TokenKind;
 
+use super::json::is_json;
+
 /// The same scenario without comments and empty lines.
+///
+/// JSON has none and stays as it is.
 pub fn without_comments(text: &str) -> String {
+    if is_json(text) {
+        return text.to_owned();
+    }
     let (mut kept, mut line) = (String::new(), String::new());
     for token in Source::new(text).lex() {
         let span = token.span();

@@ -17,10 +17,13 @@
 //! and likewise `[[topic]]`, `[[producer]]`, `[[consumer]]`, `[[share-consumer]]`, `[[application]]`, `[[at]]`, whose `do` is a command, and
 //! `[[expect]]`, whose `that` says what records have come to at its `time`: `lost = 0`, `processed twice by billing = 3`.
 //!
+//! The same is written as JSON by programs, under the same names: an object for a table, a list for `[[...]]`.
+//!
 //! **Invariant:** a text is read whole or refused with a place and a reason; nothing in it is passed over.
 
 mod application;
 mod comments;
+mod json;
 mod lines;
 mod parts;
 mod reader;
@@ -33,7 +36,7 @@ mod write;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 
 pub use comments::without_comments;
 pub use reader::ScenarioError;
@@ -118,10 +121,19 @@ impl Scenario {
         if text.len() > limits::FILE_BYTES {
             return wrong(0, format!("a scenario file has at most {} kB", limits::FILE_BYTES / 1024));
         }
-        match DeTable::parse(text) {
-            Ok(table) => read(Section::root(text, table.get_ref())),
-            Err(error) => wrong(error.span().map_or(0, |span| span.start), error.message().to_owned()),
+        let refused = |error: toml::de::Error| {
+            ScenarioError::at(text, error.span().map_or(0, |span| span.start), error.message())
+        };
+        if json::is_json(text) {
+            let table = json::to_inline_table(text)?;
+            let value = DeValue::parse(&table).map_err(refused)?;
+            return match value.get_ref() {
+                DeValue::Table(table) => read(Section::root(text, table)),
+                _ => wrong(0, "a scenario is one object".to_owned()),
+            };
         }
+        let table = DeTable::parse(text).map_err(refused)?;
+        read(Section::root(text, table.get_ref()))
     }
 
     /// The commands that add the clients, producers first and applications last, each with the earliest moment of its start.

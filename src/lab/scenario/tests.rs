@@ -479,3 +479,36 @@ that = \"lost = 0\"
         assert_eq!(Scenario::parse(&written).as_ref(), Ok(&scenario), "{written}");
     }
 }
+
+/// The scenario of a JSON text is that of the TOML text that says the same.
+#[test]
+fn json_says_the_same_as_toml() {
+    let scenario = Scenario::parse(DEFAULT).expect("it is right");
+    let json = serde_json::to_string_pretty(&write::Document::of(&scenario)).expect("it is text");
+    assert_eq!(Scenario::parse(&json), Ok(scenario.clone()), "{json}");
+    assert_eq!(Scenario::parse(&format!("\n  {json}\n")), Ok(scenario));
+    let escaped =
+        "{\"format\": 1, \"broker\": [{\"id\": 1, \"rack\": \"a\\/\\u00e4\\ud83d\\ude00\\\"b\\\\\"}]}";
+    let scenario = Scenario::parse(escaped).expect("it is right");
+    assert_eq!(scenario.brokers[0].1.as_deref(), Some("a/ä😀\"b\\"));
+}
+
+#[test]
+fn a_complaint_about_json_has_its_place_in_the_json() {
+    let check = |text: &str, expected: &str| {
+        let error = Scenario::parse(text).expect_err(text).to_string();
+        assert!(error.starts_with(expected), "{text}: {error}");
+    };
+    check(
+        "{\n  \"format\": 1,\n  \"broker\": [{\"id\": true}]\n}",
+        "line 3, column 21: id is a whole number",
+    );
+    check("{\"format\": 1, \"brokers\": []}", "line 1, column 15: the file has no \"brokers\"");
+    check("{\"format\": 1, \"seed\": null}", "line 1, column 23: a scenario's JSON has");
+    check("{format: 1}", "line 1, column 2: a scenario's JSON has");
+    check("{\"format\": 1 # one\n}", "line 1, column 14: a scenario's JSON has");
+    check("{\"format\": \"1}", "line 1, column 12: this text has no end");
+    check("{\"format\": \"\\ud800\"}", "line 1, column 12: an escape of this text is none");
+    check("{\"format\": 1", "line 1, column ");
+    check("{\"format\": 1}}", "line 1, column ");
+}
