@@ -36,7 +36,7 @@ fn what_cannot_be_done_is_said_with_exit_code_2() {
     check_refused(&["run"], "error: a scenario file is missing");
     check_refused(
         &["dance"],
-        "error: cannot parse argument \"dance\": it is none of run, check, compare, bench, conformance, rules",
+        "error: cannot parse argument \"dance\": it is none of run, check, write, schema, compare, bench, conformance, rules",
     );
     check_refused(&["run", DEFAULT, "--fast"], "error: invalid option '--fast'");
     check_refused(
@@ -46,6 +46,21 @@ fn what_cannot_be_done_is_said_with_exit_code_2() {
     check_refused(&["check", "Cargo.toml"], "error: Cargo.toml:1: the file needs format, as in format = 1");
     let missing = glassbroker(&["check", "no-such-file.toml"]);
     assert_eq!(missing.status.code(), Some(2));
+}
+
+#[test]
+fn a_scenario_is_written_as_toml_and_as_json_and_says_the_same() {
+    let written = |arguments: &[&str]| String::from_utf8(glassbroker(arguments).stdout).expect("it is text");
+    let (toml, json) = (written(&["write", DEFAULT]), written(&["write", DEFAULT, "--json"]));
+    let file = std::env::temp_dir().join(format!("glassbroker-{}.json", std::process::id()));
+    std::fs::write(&file, &json).expect("a temporary file");
+    assert_eq!(written(&["write", &file.to_string_lossy()]), toml);
+    std::fs::remove_file(&file).expect("it was written");
+    assert!(
+        toml.contains("name = \"checkout-api\"") && json.contains("\"name\": \"checkout-api\""),
+        "{toml}{json}"
+    );
+    assert!(written(&["schema"]).contains("\"min.insync.replicas\""));
 }
 
 #[test]

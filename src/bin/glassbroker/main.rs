@@ -20,6 +20,7 @@ use glassbroker::conformance::ConformanceError;
 use glassbroker::kafka::time::{Time, parse_us};
 use glassbroker::lab::command::CommandError;
 use glassbroker::lab::compare::CompareError;
+use glassbroker::lab::scenario::schema;
 use glassbroker::lab::session::{Options, Session};
 use glassbroker::lab::words::count;
 use lexopt::Arg::{Long, Short, Value};
@@ -28,6 +29,8 @@ use lexopt::ValueExt;
 const USAGE: &str = "\
 usage: glassbroker run FILE [--for 60s] [--seed N] [--strict] [--explain] [--ledger] [--story \"orders-0 17\"] [--ask TEXT]
        glassbroker check FILE
+       glassbroker write FILE [--json]
+       glassbroker schema
        glassbroker compare FILE --change \"producers acks=1\" [--for 60s] [--seed N]
        glassbroker bench [assign | history | hour | FILE] [--for 60s]
        glassbroker conformance [--vectors DIR]
@@ -36,6 +39,8 @@ usage: glassbroker run FILE [--for 60s] [--seed N] [--strict] [--explain] [--led
 
 run     prints the narrative of a scenario and, last, the digest of the run; fails if it expects what does not hold
 check   says whether a scenario file is right, and where it departs from Kafka's defaults
+write   prints a scenario anew, everything said and no comment, as TOML or as JSON
+schema  prints the JSON Schema of scenarios
 compare  runs a scenario twice, the second time with one thing changed, and says in a table what differs
 bench   measures the engine: appends, replication, events at 12, 120 and 1,200 partitions, checkpoints, and the
         page's own cluster at 100 and 10,000 records a second, with its memory; with FILE, events a second on that
@@ -121,6 +126,8 @@ enum Task {
     Help,
     Run,
     Check,
+    Write,
+    Schema,
     Compare,
     Bench,
     Conformance,
@@ -137,6 +144,8 @@ struct Arguments {
     explain: bool,
     /// To be answered at the end.
     questions: Vec<String>,
+    /// As JSON and not as TOML.
+    json: bool,
     /// What is otherwise in the run that is compared.
     change: Option<String>,
     options: Options,
@@ -152,6 +161,7 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
         until: None,
         explain: false,
         questions: Vec::new(),
+        json: false,
         change: None,
         options: Options::default(),
     };
@@ -166,6 +176,7 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
             Long("story") => arguments.questions.push(format!("story {}", parser.value()?.string()?)),
             Long("ask") => arguments.questions.push(parser.value()?.string()?),
             Long("change") => arguments.change = Some(parser.value()?.string()?),
+            Long("json") => arguments.json = true,
             Long("strict") => arguments.options.strict = true,
             Value(word) if task.is_none() => task = Some(word.parse_with(parse_task)?),
             Value(file) if arguments.file.is_none() => arguments.file = Some(file.string()?),
@@ -173,7 +184,9 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
         }
     }
     arguments.task = task.ok_or("a command is missing")?;
-    if arguments.file.is_none() && !matches!(arguments.task, Task::Bench | Task::Conformance | Task::Rules) {
+    if arguments.file.is_none()
+        && !matches!(arguments.task, Task::Bench | Task::Conformance | Task::Rules | Task::Schema)
+    {
         return Err("a scenario file is missing".into());
     }
     Ok(arguments)
@@ -183,11 +196,13 @@ fn parse_task(word: &str) -> Result<Task, &'static str> {
     match word {
         "run" => Ok(Task::Run),
         "check" => Ok(Task::Check),
+        "write" => Ok(Task::Write),
+        "schema" => Ok(Task::Schema),
         "compare" => Ok(Task::Compare),
         "bench" => Ok(Task::Bench),
         "conformance" => Ok(Task::Conformance),
         "rules" => Ok(Task::Rules),
-        _ => Err("it is none of run, check, compare, bench, conformance, rules"),
+        _ => Err("it is none of run, check, write, schema, compare, bench, conformance, rules"),
     }
 }
 
@@ -214,6 +229,9 @@ fn work(arguments: &Arguments) -> Result<(), Failure> {
         Task::Help => writeln!(out, "{USAGE}")?,
         Task::Run => run::run(arguments, &mut out)?,
         Task::Check => run::check(arguments, &mut out)?,
+        Task::Write if arguments.json => writeln!(out, "{}", open(arguments)?.scenario().to_json())?,
+        Task::Write => write!(out, "{}", open(arguments)?.scenario().to_toml())?,
+        Task::Schema => writeln!(out, "{:#}", schema())?,
         Task::Compare => compare::run(arguments, &mut out)?,
         Task::Bench if arguments.file.as_deref() == Some("assign") => assign::run(clock, &mut out)?,
         Task::Bench if arguments.file.as_deref() == Some("hour") => growth::an_hour(memory, &mut out)?,

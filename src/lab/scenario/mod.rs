@@ -27,6 +27,8 @@ mod json;
 mod lines;
 mod parts;
 mod reader;
+#[cfg(feature = "native")]
+mod schema;
 mod settings;
 mod share;
 #[cfg(test)]
@@ -41,6 +43,8 @@ use toml::de::{DeTable, DeValue};
 pub use comments::without_comments;
 pub use reader::ScenarioError;
 use reader::{Field, Read, Section};
+#[cfg(feature = "native")]
+pub use schema::schema;
 pub use settings::{Scope, Setting, classroom_settings};
 
 use super::command::{Clients, parse};

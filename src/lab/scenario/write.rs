@@ -134,6 +134,12 @@ impl Scenario {
         toml::to_string(&Document::of(self))
             .expect("its values are texts, numbers, lists and tables of these")
     }
+
+    /// The same as JSON.
+    #[cfg(feature = "native")]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(&Document::of(self)).expect("its names are texts")
+    }
 }
 
 impl Document<'_> {
