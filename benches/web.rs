@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use glassbroker::bench::{assign, engine, speed};
+use glassbroker::bench::{assign, engine, history, speed};
 use wasm_bindgen_test::{console_log, wasm_bindgen_test};
 
 wasm_bindgen_test::wasm_bindgen_test_configure!(run_in_browser);
@@ -40,4 +40,9 @@ fn b_assignors() {
 #[wasm_bindgen_test]
 fn c_engine() {
     print(|out| engine::engine(clock, out));
+}
+
+#[wasm_bindgen_test]
+fn d_history() {
+    print(|out| history::history(clock, out));
 }

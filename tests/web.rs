@@ -1,6 +1,8 @@
 //! In the browser: the same run as natively, the JavaScript class, the page itself.
 #![cfg(target_arch = "wasm32")]
 
+#[path = "web/compare.rs"]
+mod compare;
 #[path = "web/digest.rs"]
 mod digest;
 #[path = "web/page.rs"]

@@ -137,7 +137,12 @@ impl Session {
 
     /// The same run again, from its start to the present.
     pub fn replay(&self) -> Session {
+        self.replay_with(Ledger::default())
+    }
+
+    fn replay_with(&self, ledger: Ledger) -> Session {
         let mut session = self.rewound();
+        session.ledger = ledger;
         session.go_to(self.position());
         session
     }
@@ -257,7 +262,10 @@ impl Session {
         match question {
             Question::Ledger(within) => Ok(self.ledger.tell(within)),
             Question::Story { of, number, column } => {
+                // What the ledger has let go is lived again, with a ledger that lets nothing go.
+                let again = || self.replay_with(Ledger::new(i64::MAX)).ledger.story_named(of, *number);
                 let story = self.ledger.story_named(of, *number);
+                let story = story.or_else(|| self.ledger.has_forgotten().then(again).flatten());
                 let missing = || {
                     let reason = format!(
                         "there is no record {number} of {of}: it is a partition and an offset, or a producer and the \

@@ -15,7 +15,7 @@ pub struct AddProps {
 }
 
 /// A form's field by name; empty when there is none.
-fn field(form: &HtmlElement, name: &str) -> String {
+pub fn field(form: &HtmlElement, name: &str) -> String {
     let element = form.query_selector(&format!("[name={name}]")).ok().flatten();
     // Inputs, selections and text areas are three types with the same property.
     element

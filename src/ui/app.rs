@@ -9,6 +9,7 @@ use web_sys::{HtmlElement, KeyboardEvent};
 use yew::prelude::*;
 
 use super::add::{AddProducer, AddTopic};
+use super::build::Build;
 use super::command_bar::CommandBar;
 use super::compare::ask::AskCompare;
 use super::compare::{Compare, use_comparison};
@@ -53,6 +54,7 @@ const KEEP_EVERY_MS: u32 = 2_000;
 pub enum Asked {
     Nothing,
     Open,
+    Build,
     Share,
     Compare,
     Help,
@@ -105,7 +107,10 @@ pub fn App(props: &AppProps) -> Html {
                 <Foot key="foot" input={command} on_compare={ask(Asked::Compare)} />
                 <LiveRegion key="live" />
                 <Dialog key="open" open={*asked == Asked::Open} title="Open a scenario" on_close={on_close.clone()}>
-                    <Open on_done={on_close.clone()} />
+                    <Open on_done={on_close.clone()} on_build={ask(Asked::Build)} />
+                </Dialog>
+                <Dialog key="build" open={*asked == Asked::Build} title="Build a scenario" on_close={on_close.clone()}>
+                    <Build on_done={on_close.clone()} />
                 </Dialog>
                 <Dialog key="share" open={*asked == Asked::Share} title="Share this moment" on_close={on_close.clone()}>
                     <Share />

@@ -6,6 +6,7 @@
 
 pub mod add;
 pub mod app;
+pub mod build;
 pub mod command_bar;
 pub mod compare;
 pub mod crash;

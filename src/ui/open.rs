@@ -14,6 +14,7 @@ use super::store::use_store;
 #[derive(PartialEq, Properties)]
 pub struct OpenProps {
     pub on_done: Callback<()>,
+    pub on_build: Callback<()>,
 }
 
 /// **Invariant:** a text that is refused changes nothing but the sentence below the field.
@@ -67,8 +68,8 @@ pub fn Open(props: &OpenProps) -> Html {
     };
     html! {
         <form class="open-form" {onsubmit}>
-            <p key="intro">{ "A scenario is a TOML file: seed, network, brokers, topics, clients and timed commands. A saved run or a link opens here too." }</p>
-            <label key="file">{ "File" }<input type="file" accept=".toml,.glassbroker,text/plain" onchange={on_file} /></label>
+            <p key="intro">{ "A scenario is a TOML or JSON file: seed, network, brokers, topics, clients and timed commands. A saved run or a link opens here too." }</p>
+            <label key="file">{ "File" }<input type="file" accept=".toml,.json,.glassbroker,text/plain" onchange={on_file} /></label>
             <label key="text">{ "or its text" }
                 <textarea rows="14" spellcheck="false" value={(*text).clone()} {oninput}/>
             </label>
@@ -77,7 +78,8 @@ pub fn Open(props: &OpenProps) -> Html {
                 { refusal.as_deref().unwrap_or("").to_owned() }
             </p>
             <div key="buttons" class="dialog-buttons">
-                <button type="submit" class="primary" disabled={text.trim().is_empty()}>{ "Open" }</button>
+                <button key="build" type="button" onclick={props.on_build.reform(|_| ())}>{ "Build one" }</button>
+                <button key="open" type="submit" class="primary" disabled={text.trim().is_empty()}>{ "Open" }</button>
             </div>
         </form>
     }

@@ -95,6 +95,7 @@ pub fn name(kind: MarkKind) -> &'static str {
         MarkKind::Rebalance => "rebalances",
         MarkKind::Error => "errors",
         MarkKind::Cut => "truncations",
+        MarkKind::Loss => "losses",
         MarkKind::Commit => "commits",
     }
 }

@@ -5,6 +5,7 @@ use wasm_bindgen::JsCast;
 use wasm_bindgen_test::wasm_bindgen_test;
 use web_sys::{Document, Element, HtmlElement, HtmlInputElement};
 
+use super::compare;
 use super::time;
 
 pub(super) fn document() -> Document {
@@ -121,6 +122,8 @@ async fn the_page_runs_loses_a_leader_and_takes_another_consumer() {
     faults_are_told_on_the_cards().await;
     a_server_is_inspected_and_stopped(new).await;
     time::goes_back_and_begins_a_branch().await;
+    compare::two_branches_and_a_change_are_compared().await;
+    compare::a_run_is_kept().await;
     time::a_link_leads_back().await;
     root.remove();
 }

@@ -21,7 +21,7 @@ async fn until_clock(what: &str, fits: impl Fn(&str) -> bool) {
     panic!("{what}: the clock stands at {}", clock());
 }
 
-fn change(element: &Element, event: &str) {
+pub fn change(element: &Element, event: &str) {
     let init = EventInit::new();
     init.set_bubbles(true);
     let event = Event::new_with_event_init_dict(event, &init).expect("an event");
@@ -48,7 +48,7 @@ fn branches() -> HtmlSelectElement {
     named("Branch").dyn_into().expect("a list")
 }
 
-fn button(text: &str) -> HtmlElement {
+pub fn button(text: &str) -> HtmlElement {
     let buttons = document().query_selector_all("button").expect("a selector");
     let mut buttons =
         (0..buttons.length()).filter_map(|index| buttons.item(index)?.dyn_into::<HtmlElement>().ok());

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use crate::kafka::event::{Act, ConsumerGroupState, Event, GroupEvent, GroupState, ShareEvent};
 use crate::kafka::time::Time;
+use crate::lab::ledger::Ledger;
 use crate::sim::Trace;
 
 /// So many are kept of a branch, the newest.
@@ -24,21 +25,24 @@ pub enum MarkKind {
     Error,
     /// Records are gone from a replica.
     Cut,
+    /// Records are gone that somebody took for written.
+    Loss,
     Commit,
 }
 
 impl MarkKind {
-    pub const ALL: [MarkKind; 7] = [
+    pub const ALL: [MarkKind; 8] = [
         MarkKind::Command,
         MarkKind::Fault,
         MarkKind::Election,
         MarkKind::Rebalance,
         MarkKind::Error,
         MarkKind::Cut,
+        MarkKind::Loss,
         MarkKind::Commit,
     ];
 
-    /// The kind that an event is of, if it is worth a mark.
+    /// The kind that an event is of, if it is worth a mark by itself.
     pub fn of(event: &Event) -> Option<MarkKind> {
         Some(match event {
             Event::CommandGiven { .. } => MarkKind::Command,
@@ -97,17 +101,22 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Takes in what has happened since.
-    pub fn follow(&mut self, trace: &Trace) {
+    /// Takes in what has happened since, and what of it the ledger says was a loss.
+    pub fn follow(&mut self, trace: &Trace, ledger: &Ledger) {
         let first = trace.first_kept().max(self.heard);
+        let mut losses = ledger.losses().filter(|loss| loss.event >= first).peekable();
         for (event, entry) in (first..).zip(trace.since(first)) {
-            self.hear(event, entry.key.time, &entry.event);
+            if let Some(kind) = MarkKind::of(&entry.event) {
+                self.note(event, entry.key.time, kind);
+            }
+            if losses.next_if(|loss| loss.event == event).is_some() {
+                self.note(event, entry.key.time, MarkKind::Loss);
+            }
         }
         self.heard = self.heard.max(trace.len_ever());
     }
 
-    fn hear(&mut self, number: u64, time: Time, event: &Event) {
-        let Some(kind) = MarkKind::of(event) else { return };
+    fn note(&mut self, number: u64, time: Time, kind: MarkKind) {
         let mut of_moment = self.kept.iter().rev().take_while(|mark| mark.time == time);
         if of_moment.any(|mark| mark.kind == kind) {
             return;
@@ -164,8 +173,9 @@ mod tests {
             }
         }
         let mut marks = Marks::default();
-        marks.follow(&trace);
-        marks.follow(&trace);
+        let ledger = Ledger::of(&trace);
+        marks.follow(&trace, &ledger);
+        marks.follow(&trace, &ledger);
         marks
     }
 

@@ -341,7 +341,7 @@ impl History {
     fn note_end(&mut self) {
         let branch = &mut self.branches[self.current.0];
         branch.end = branch.end.max(self.present.position());
-        branch.marks.follow(self.present.world().trace());
+        branch.marks.follow(self.present.world().trace(), self.present.ledger());
     }
 
     fn keep_if_due(&mut self) {

@@ -51,6 +51,34 @@ fn check_same_as_straight(history: &History) {
     assert_eq!(straight.ledger().totals(), present.ledger().totals());
 }
 
+/// acks=1, and the leader dies with what its followers do not have yet (EX-8): the loss is a moment to go to.
+#[test]
+fn a_loss_has_a_mark_at_the_event_that_decides_it() {
+    let text = DEFAULT
+        .replace("acks = \"all\"", "acks = 1, \"linger.ms\" = 0")
+        .replace("rate = \"12/s\"", "rate = \"200/s\"");
+    let mut history = History::open(&text, OPTIONS).expect("the scenario is right");
+    history.run(at(13_000), u64::MAX, StopsAt::Nothing);
+    for command in [
+        "slow broker 1 to broker 2 by 300ms",
+        "slow broker 1 to broker 3 by 300ms",
+        "slow broker 2 to broker 3 by 300ms",
+    ] {
+        history.command(command).expect("it runs");
+    }
+    history.run(at(15_000), u64::MAX, StopsAt::Nothing);
+    history.command("kill broker 1").expect("it runs");
+    history.run(at(40_000), u64::MAX, StopsAt::Nothing);
+    let lost = history.present().ledger().totals().count(crate::lab::ledger::Count::Lost);
+    let branch = history.branch(history.current()).expect("it is there");
+    let losses: Vec<Mark> =
+        branch.marks().iter().filter(|mark| mark.kind == MarkKind::Loss).copied().collect();
+    assert!(lost > 0 && !losses.is_empty(), "{lost} lost, {losses:?}");
+    history.go_to_mark(false, |kind| kind == MarkKind::Loss);
+    assert_eq!(Some(history.present().now()), losses.last().map(|mark| mark.time));
+    assert!(history.present().ledger().totals().count(crate::lab::ledger::Count::Lost) > 0);
+}
+
 #[test]
 fn a_command_in_the_past_begins_a_branch_and_the_old_one_is_kept() {
     let mut history = open();

@@ -243,6 +243,13 @@ pub struct Ends {
 }
 
 /// What a record is that is not in its partition.
+impl Batch {
+    /// Somebody takes its records for written, and they are not there.
+    pub(super) fn is_lost(&self) -> bool {
+        !self.records.is_empty() && self.in_place().next().is_none() && matches!(absent(self), Fate::Lost(_))
+    }
+}
+
 fn absent(batch: &Batch) -> Fate {
     let gone = batch.copies.iter().rev().find_map(|copy| copy.gone);
     match (gone, batch.told) {

@@ -76,7 +76,12 @@ pub struct Ledger {
     /// Clients that have ended, the first first.
     ended: VecDeque<NodeId>,
     dropped: Dropped,
+    /// When records were lost, one moment for all that were at one time; the newest.
+    losses: VecDeque<Moment>,
 }
+
+/// So many moments of losses are kept.
+const KEPT_LOSSES: usize = 1000;
 
 /// Clients that have ended and are still known by name, the last that did.
 const KEPT_ENDED: usize = 1000;
@@ -125,6 +130,7 @@ impl Ledger {
             groups: BTreeMap::new(),
             ended: VecDeque::new(),
             dropped: Dropped::default(),
+            losses: VecDeque::new(),
         }
     }
 
@@ -155,6 +161,16 @@ impl Ledger {
     /// Events that were gone from the trace before the ledger heard them: what they changed is not known here.
     pub fn missed(&self) -> u64 {
         self.missed
+    }
+
+    /// When records were lost that somebody took for written: the first at each time, the newest of these.
+    pub fn losses(&self) -> impl Iterator<Item = Moment> {
+        self.losses.iter().copied()
+    }
+
+    /// Whether records were let go.
+    pub fn has_forgotten(&self) -> bool {
+        self.forgotten.forgotten > 0
     }
 
     pub fn dropped(&self) -> Dropped {
@@ -221,6 +237,19 @@ impl Ledger {
         self.batches.get_mut(number.checked_sub(self.first)? as usize).map(Rc::make_mut)
     }
 
+    /// Changes what is known of a batch, and notes if its records are lost by that.
+    fn change_batch(&mut self, at: Moment, number: u64, change: impl FnOnce(&mut Batch)) {
+        let Some(batch) = self.batch_mut(number) else { return };
+        let was_lost = batch.is_lost();
+        change(batch);
+        if !was_lost && batch.is_lost() && self.losses.back().is_none_or(|last| last.time != at.time) {
+            if self.losses.len() == KEPT_LOSSES {
+                self.losses.pop_front();
+            }
+            self.losses.push_back(at);
+        }
+    }
+
     fn push(&mut self, batch: Batch) -> u64 {
         self.batches.push_back(Rc::new(batch));
         self.first + self.batches.len() as u64 - 1
@@ -261,11 +290,11 @@ impl Ledger {
 
     fn apply(&mut self, at: Moment, changes: Vec<Change>) {
         for change in changes {
-            if let Some(copy) =
-                self.batch_mut(change.batch).and_then(|batch| batch.copies.get_mut(change.copy))
-            {
-                copy.gone = change.why.map(|why| Gone { at, why });
-            }
+            self.change_batch(at, change.batch, |batch| {
+                if let Some(copy) = batch.copies.get_mut(change.copy) {
+                    copy.gone = change.why.map(|why| Gone { at, why });
+                }
+            });
         }
     }
 }

@@ -1,27 +1,29 @@
 //! Where in its file a scenario says what it has done.
 
-use toml::de::DeTable;
-
 use super::reader::{Read, Section};
-use super::{Scenario, time};
+use super::{Scenario, in_root, time};
 use crate::sim::Command;
 
 impl Scenario {
     /// The line of `text`, from which this scenario was read, that says the command; `None` if none does.
     pub fn line_of(&self, text: &str, command: &Command) -> Option<i32> {
-        let table = DeTable::parse(text).ok()?;
-        let root = Section::root(text, table.get_ref());
-        let named = |kind, name: &str| line_of_name(root, kind, name).ok().flatten();
+        in_root(text, |root| self.line_in(root, command)).ok().flatten()
+    }
+
+    fn line_in(&self, root: Section, command: &Command) -> Read<Option<i32>> {
+        let named = |kind, name: &str| line_of_name(root, kind, name);
         let written = match command {
-            Command::CreateTopic { topic, .. } => named("topic", topic.as_str()),
-            Command::AddProducer(spec) => named("producer", spec.name.as_str()),
-            Command::AddConsumer(spec) => named("consumer", spec.name.as_str()),
-            Command::AddShareConsumer(spec) => named("share-consumer", spec.name.as_str()),
-            Command::AddApplication(spec) => named("application", spec.name.as_str()),
+            Command::CreateTopic { topic, .. } => named("topic", topic.as_str())?,
+            Command::AddProducer(spec) => named("producer", spec.name.as_str())?,
+            Command::AddConsumer(spec) => named("consumer", spec.name.as_str())?,
+            Command::AddShareConsumer(spec) => named("share-consumer", spec.name.as_str())?,
+            Command::AddApplication(spec) => named("application", spec.name.as_str())?,
             _ => None,
         };
-        let timed = || self.line_of_timed(root, command).ok().flatten();
-        written.or_else(timed)
+        match written {
+            None => self.line_of_timed(root, command),
+            written => Ok(written),
+        }
     }
 
     fn line_of_timed(&self, root: Section, command: &Command) -> Read<Option<i32>> {

@@ -26,6 +26,7 @@ mod comments;
 mod json;
 mod lines;
 mod parts;
+mod plan;
 mod reader;
 #[cfg(feature = "native")]
 mod schema;
@@ -41,6 +42,7 @@ use std::ops::RangeInclusive;
 use toml::de::{DeTable, DeValue};
 
 pub use comments::without_comments;
+pub use plan::Plan;
 pub use reader::ScenarioError;
 use reader::{Field, Read, Section};
 #[cfg(feature = "native")]
@@ -125,19 +127,7 @@ impl Scenario {
         if text.len() > limits::FILE_BYTES {
             return wrong(0, format!("a scenario file has at most {} kB", limits::FILE_BYTES / 1024));
         }
-        let refused = |error: toml::de::Error| {
-            ScenarioError::at(text, error.span().map_or(0, |span| span.start), error.message())
-        };
-        if json::is_json(text) {
-            let table = json::to_inline_table(text)?;
-            let value = DeValue::parse(&table).map_err(refused)?;
-            return match value.get_ref() {
-                DeValue::Table(table) => read(Section::root(text, table)),
-                _ => wrong(0, "a scenario is one object".to_owned()),
-            };
-        }
-        let table = DeTable::parse(text).map_err(refused)?;
-        read(Section::root(text, table.get_ref()))
+        in_root(text, read)
     }
 
     /// The commands that add the clients, producers first and applications last, each with the earliest moment of its start.
@@ -161,6 +151,22 @@ impl TopicSpec {
             replication_factor: self.replication_factor,
             config: self.config.clone(),
         }
+    }
+}
+
+/// Reads a file's outermost table.
+fn in_root<T>(text: &str, read: impl FnOnce(Section) -> Read<T>) -> Read<T> {
+    let refused = |error: toml::de::Error| {
+        ScenarioError::at(text, error.span().map_or(0, |span| span.start), error.message())
+    };
+    if !json::is_json(text) {
+        let table = DeTable::parse(text).map_err(refused)?;
+        return read(Section::root(text, table.get_ref()));
+    }
+    let table = json::to_inline_table(text)?;
+    match DeValue::parse(&table).map_err(refused)?.get_ref() {
+        DeValue::Table(table) => read(Section::root(text, table)),
+        _ => Err(ScenarioError::at(text, 0, "a scenario is one object")),
     }
 }
 

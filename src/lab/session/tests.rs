@@ -280,3 +280,20 @@ fn the_active_controller_dies_and_another_takes_over_r_ctrl_7() {
     );
     session.command("kill controller 104").expect_err("there is none");
 }
+
+#[test]
+fn the_story_of_a_record_that_the_ledger_let_go_is_lived_again() {
+    let whole = || {
+        let mut session = Session::open(DEFAULT, Options::default()).expect("the scenario is right");
+        session.run_until(Time::from_ms(13_000), u64::MAX);
+        session
+    };
+    let mut short = Session::open(DEFAULT, Options::default()).expect("the scenario is right");
+    short.ledger = Ledger::new(20);
+    short.run_until(Time::from_ms(13_000), u64::MAX);
+    assert!(short.ledger.has_forgotten() && short.ledger.story_named("checkout-api", 1).is_none());
+    let (told, expected) = (short.ask("story checkout-api 1"), whole().ask("story checkout-api 1"));
+    assert_eq!(told, expected);
+    assert!(told.is_some_and(|told| told.is_ok_and(|lines| lines.len() > 2)));
+    assert!(short.ask("story checkout-api 100000").is_some_and(|told| told.is_err()));
+}

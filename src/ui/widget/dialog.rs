@@ -29,7 +29,15 @@ pub fn Dialog(props: &DialogProps) -> Html {
             }
         }
     });
-    let onclose = props.on_close.reform(|_: Event| ());
+    let onclose = {
+        let (open, on_close) = (props.open, props.on_close.clone());
+        // What is closed already has given way to another dialog, or to none.
+        Callback::from(move |_: Event| {
+            if open {
+                on_close.emit(());
+            }
+        })
+    };
     html! {
         <dialog ref={node} aria-label={&props.title} {onclose}>
             <div class="dialog-head" key="head">

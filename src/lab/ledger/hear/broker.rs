@@ -10,14 +10,14 @@ impl Ledger {
     pub(super) fn hear_broker(&mut self, at: Moment, event: &Event) {
         match event {
             Event::Appended { tp, base_offset, last_offset, request, .. } => {
-                let number = request.and_then(|request| self.answer(tp, request, Answer::Stored(at)));
+                let number = request.and_then(|request| self.answer(at, tp, request, Answer::Stored(at)));
                 self.on_appended(at, event, (*base_offset, *last_offset), number);
             }
             Event::DuplicateBatch { tp, base_offset, request, .. } => {
-                self.answer(tp, *request, Answer::Known(at, *base_offset));
+                self.answer(at, tp, *request, Answer::Known(at, *base_offset));
             }
             Event::ProduceRefused { tp, error, request, .. } => {
-                self.answer(tp, *request, Answer::Refused(at, *error));
+                self.answer(at, tp, *request, Answer::Refused(at, *error));
             }
             Event::Replicated { broker, tp, from, to, epochs } => {
                 self.partition(tp).replicated(*broker, (*from, *to), epochs);
@@ -86,7 +86,13 @@ impl Ledger {
     }
 
     /// A broker has said what it did with a request's batch for a partition.
-    fn answer(&mut self, tp: &TopicPartition, request: RequestMark, answer: Answer) -> Option<u64> {
+    fn answer(
+        &mut self,
+        at: Moment,
+        tp: &TopicPartition,
+        request: RequestMark,
+        answer: Answer,
+    ) -> Option<u64> {
         let (batches, first) = (&self.batches, self.first);
         let is_of = |number: u64| {
             let batch = number.checked_sub(first).and_then(|index| batches.get(index as usize));
@@ -95,10 +101,11 @@ impl Ledger {
         let index = self.requests.get(&request)?.iter().position(|number| is_of(*number))?;
         let number = self.requests.get(&request)?[index];
         self.take_request(request, |other| other == number);
-        let sends = &mut self.batch_mut(number)?.sends;
-        if let Some(sent) = sends.iter_mut().rev().find(|sent| sent.request == request) {
-            sent.answer = answer;
-        }
+        self.change_batch(at, number, |batch| {
+            if let Some(sent) = batch.sends.iter_mut().rev().find(|sent| sent.request == request) {
+                sent.answer = answer;
+            }
+        });
         Some(number)
     }
 

@@ -32,14 +32,14 @@ impl Ledger {
                     &Offset::UNKNOWN => Told::Sent { at },
                     base => Told::Offset { at, base: *base },
                 };
-                self.note_told(client, *batch, told);
+                self.note_told(at, client, *batch, told);
             }
             Event::BatchSplit { client, batch, parts, .. } => self.on_split(client, *batch, parts),
             Event::BatchFailed { client, batch: Some(batch), error, .. } => {
-                self.note_told(client, *batch, Told::Error { at, error: *error });
+                self.note_told(at, client, *batch, Told::Error { at, error: *error });
             }
             Event::Producer(ProducerEvent::Abandoned { client, batch, error, .. }) => {
-                self.note_told(client, *batch, Told::Error { at, error: *error });
+                self.note_told(at, client, *batch, Told::Error { at, error: *error });
             }
             Event::BatchFailed { client, tp, batch: None, error, .. } => {
                 self.on_record(at, client, tp, None, None, Told::Error { at, error: *error });
@@ -54,11 +54,9 @@ impl Ledger {
         Some((*node, *number))
     }
 
-    fn note_told(&mut self, client: &ClientName, batch: BatchId, told: Told) {
-        let batch = self.sender(client, batch).and_then(|(_, number)| self.batch_mut(number));
-        if let Some(batch) = batch {
-            batch.told = told;
-        }
+    fn note_told(&mut self, at: Moment, client: &ClientName, batch: BatchId, told: Told) {
+        let Some((_, number)) = self.sender(client, batch) else { return };
+        self.change_batch(at, number, |batch| batch.told = told);
     }
 
     /// send() took a record, into a batch or not.
@@ -148,11 +146,12 @@ impl Ledger {
         let waiting: Vec<(RequestMark, u64)> =
             waiting.flat_map(|(request, batches)| batches.iter().map(|batch| (*request, *batch))).collect();
         for (request, number) in waiting {
-            let Some(batch) = self.batch_mut(number) else { continue };
-            let mut sends = batch.sends.iter_mut().rev();
-            if let Some(sent) = sends.find(|sent| sent.request == request && sent.to == broker) {
-                sent.answer = Answer::ConnectionLost(at);
-            }
+            self.change_batch(at, number, |batch| {
+                let mut sends = batch.sends.iter_mut().rev();
+                if let Some(sent) = sends.find(|sent| sent.request == request && sent.to == broker) {
+                    sent.answer = Answer::ConnectionLost(at);
+                }
+            });
         }
     }
 }
