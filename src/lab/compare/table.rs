@@ -70,7 +70,7 @@ pub struct Cell {
     /// Records, occasions or microseconds, since the comparison began.
     pub value: i64,
     /// The first of them: when, if that is known, and what.
-    pub first: Option<(Option<Time>, Rc<str>)>,
+    pub firsts: Vec<(Option<Time>, Rc<str>)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,10 +93,17 @@ impl Row {
         }
     }
 
-    /// The first occasion of whichever has one, the earlier if both have: where the difference comes from.
+    /// Where the difference comes from, and on which side: the first occasion that the other does not have too; if they have
+    /// the same, the first of all.
     pub fn since(&self) -> Option<(usize, &(Option<Time>, Rc<str>))> {
-        let firsts = (0..).zip(&self.cells).filter_map(|(side, cell)| Some((side, cell.first.as_ref()?)));
-        firsts.min_by_key(|(_, (time, _))| time.unwrap_or(Time::MAX))
+        let [left, right] = &self.cells;
+        let same = left.firsts.iter().zip(&right.firsts).take_while(|(left, right)| left == right).count();
+        let at = |index: usize| {
+            let of_sides =
+                (0..).zip(&self.cells).filter_map(move |(side, cell)| Some((side, cell.firsts.get(index)?)));
+            of_sides.min_by_key(|(_, (time, _))| time.unwrap_or(Time::MAX))
+        };
+        at(same).or_else(|| at(0))
     }
 }
 
@@ -165,8 +172,8 @@ impl Side {
         let (before, now_is) = match compared {
             Compared::Measure(measure) => {
                 let reading = self.run().measures().read(measure, self.run().now());
-                let first = reading.first.map(|first| (Some(first.time), first.what));
-                return Cell { value: reading.value, first };
+                let firsts = reading.occasions.iter().map(|first| (Some(first.time), first.what.clone()));
+                return Cell { value: reading.value, firsts: firsts.collect() };
             }
             Compared::Records(count) => (self.before.count(count), totals.count(count)),
             Compared::ByGroups(count) => {
@@ -181,8 +188,8 @@ impl Side {
             Compared::Measure(_) => None,
         };
         // An example from before the comparison says nothing of it.
-        let first =
-            first.filter(|_| before == 0).map(|example: &Example| (None, Rc::from(example.to_string())));
-        Cell { value: now_is - before, first }
+        let first = first.filter(|_| before == 0);
+        let firsts = first.map(|example: &Example| (None, Rc::from(example.to_string())));
+        Cell { value: now_is - before, firsts: firsts.into_iter().collect() }
     }
 }

@@ -106,6 +106,12 @@ fn cooperative_members_keep_what_does_not_move_and_need_a_second_round() {
     let comparison = changed(&eager, &journal, change, 30_000);
     let [once, twice] = values(&comparison, Compared::Measure(Measure::Rebalances));
     assert_eq!(twice, once + 1);
+    let since = row(&comparison, Compared::Measure(Measure::Rebalances));
+    let (side, (time, _)) = since.since().expect("there is one more");
+    assert!(
+        side == 1 && time.is_some_and(|time| time > at(15_000)),
+        "the round that only they have: {since:?}"
+    );
     let gaps = comparison.sides().each_ref().map(|side| {
         let spans = side.run().measures().spans(side.run().now());
         let of = |name: &str| {

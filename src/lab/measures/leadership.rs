@@ -93,7 +93,7 @@ impl Leadership {
         }
         let last = known.last;
         if last != broker {
-            self.changes.note(now, || format!("{tp}, from broker {last} to broker {broker}"));
+            self.changes.count(now, || format!("{tp}, from broker {last} to broker {broker}"));
         }
         self.change(now, tp, |partition| {
             (partition.leader, partition.epoch, partition.last) = (Some(broker), epoch, broker);

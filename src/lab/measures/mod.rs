@@ -1,7 +1,7 @@
 //! Measures: how well a cluster and its groups did, in numbers that two runs can be compared by.
 //!
 //! They read the trace, as the ledger does, and are about time and upheaval where that is about records: how long partitions
-//! were without an owner or a leader, how often they changed hands. Each keeps the first occasion at which it rose.
+//! were without an owner or a leader, how often they changed hands. Each keeps the first occasions at which it rose.
 //!
 //! - [`ownership`]: which member of a group reads which partition
 //! - [`leadership`]: whether a partition takes writes
@@ -69,18 +69,27 @@ pub struct Occasion {
     pub what: Rc<str>,
 }
 
-/// A measure's value with the first occasion.
+/// So many occasions are kept, the first.
+const KEPT_OCCASIONS: usize = 32;
+
+/// A measure's value with the first occasions at which it rose.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Microseconds or occasions.
     pub value: i64,
-    pub first: Option<Occasion>,
+    pub occasions: Rc<Vec<Occasion>>,
 }
 
 impl Reading {
-    fn note(&mut self, time: Time, what: impl FnOnce() -> String) {
+    fn count(&mut self, time: Time, what: impl FnOnce() -> String) {
         self.value += 1;
-        self.first.get_or_insert_with(|| Occasion { time, what: Rc::from(what()) });
+        self.note(time, what);
+    }
+
+    fn note(&mut self, time: Time, what: impl FnOnce() -> String) {
+        if self.occasions.len() < KEPT_OCCASIONS {
+            Rc::make_mut(&mut self.occasions).push(Occasion { time, what: Rc::from(what()) });
+        }
     }
 }
 
@@ -98,7 +107,7 @@ impl Stopwatch {
     fn begin(&mut self, now: Time, what: impl FnOnce() -> String) {
         self.settle(now);
         self.running += 1;
-        self.past.first.get_or_insert_with(|| Occasion { time: now, what: Rc::from(what()) });
+        self.past.note(now, what);
     }
 
     fn end(&mut self, now: Time) {
@@ -123,7 +132,7 @@ impl Stopwatch {
         self.past = Reading::default();
         self.since = now;
         if self.running > 0 {
-            self.past.first = Some(Occasion { time: now, what: Rc::from("since before") });
+            self.past.note(now, || "since before".to_owned());
         }
     }
 }
@@ -150,10 +159,10 @@ impl Measures {
     fn hear(&mut self, now: Time, event: &Event, min_isr: &dyn Fn(&Topic) -> i32) {
         match event {
             Event::Group(GroupEvent::RebalanceStarted { group, generation, .. }) => {
-                self.rebalances.note(now, || format!("{group}, after generation {generation}"));
+                self.rebalances.count(now, || format!("{group}, after generation {generation}"));
             }
             Event::Group(GroupEvent::TargetAssigned { group, epoch, .. }) => {
-                self.rebalances.note(now, || format!("{group}, epoch {epoch}"));
+                self.rebalances.count(now, || format!("{group}, epoch {epoch}"));
             }
             _ => {
                 self.ownership.hear(now, event);

@@ -122,7 +122,7 @@ impl Ownership {
             _ => {}
         }
         if let Some(last) = last.filter(|last| last != client) {
-            self.changes.note(now, || format!("{tp}, from {last} to {client}"));
+            self.changes.count(now, || format!("{tp}, from {last} to {client}"));
         }
     }
 

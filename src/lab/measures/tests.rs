@@ -41,8 +41,11 @@ impl Told {
 
     fn check(&self, measure: Measure, now_ms: i64, value: i64, first: &str) {
         let reading = self.measures.read(measure, Time::from_ms(now_ms));
-        let first_read =
-            reading.first.map(|first| format!("{} {}", first.time.ms(), first.what)).unwrap_or_default();
+        let first_read = reading
+            .occasions
+            .first()
+            .map(|first| format!("{} {}", first.time.ms(), first.what))
+            .unwrap_or_default();
         let value_read = if measure.is_time() { reading.value / 1000 } else { reading.value };
         assert_eq!((value_read, first_read.as_str()), (value, first), "{measure:?}");
     }

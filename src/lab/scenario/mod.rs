@@ -123,9 +123,9 @@ impl Scenario {
     ///
     /// The first thing that is wrong in it.
     pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
-        let wrong = |offset, reason: String| Err(ScenarioError::at(text, offset, reason));
         if text.len() > limits::FILE_BYTES {
-            return wrong(0, format!("a scenario file has at most {} kB", limits::FILE_BYTES / 1024));
+            let reason = format!("a scenario file has at most {} kB", limits::FILE_BYTES / 1024);
+            return Err(ScenarioError::at(text, 0, reason));
         }
         in_root(text, read)
     }

@@ -123,7 +123,7 @@ fn Table(props: &TableProps) -> Html {
         <div class="compare-table">
             <table>
                 <thead>
-                    <tr><th scope="col">{ "what differs" }</th><th scope="col" class="number">{ "A" }</th><th scope="col" class="number">{ "B" }</th><th scope="col">{ "first" }</th></tr>
+                    <tr><th scope="col">{ "what differs" }</th><th scope="col" class="number">{ "A" }</th><th scope="col" class="number">{ "B" }</th><th scope="col">{ "first, where they differ" }</th></tr>
                 </thead>
                 <tbody>
                     { for differ.into_iter().chain(same).map(|row| html! {
