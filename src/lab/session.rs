@@ -352,8 +352,9 @@ impl Session {
             let world = &self.world;
             self.measures.follow(trace, |topic| {
                 let controller = world.active_controller();
-                controller
-                    .map_or(1, |controller| controller.image().effective_min_isr(topic, world.broker_config()))
+                controller.map_or(1, |controller| {
+                    controller.image().effective_min_isr(topic, world.broker_config())
+                })
             });
         }
         self.boot.start_clients(&mut self.world);

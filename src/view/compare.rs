@@ -4,12 +4,10 @@ use std::rc::Rc;
 
 use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, GroupId, TopicPartition};
-use crate::lab::compare::table::Row;
+pub use crate::lab::compare::table::LETTERS;
+use crate::lab::compare::table::{Row, told};
 use crate::lab::compare::{Comparison, Side};
 use crate::lab::measures::Span;
-
-/// What the two are called in tables and sentences.
-pub const LETTERS: [&str; 2] = ["A", "B"];
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompareView {
@@ -100,10 +98,7 @@ pub fn compare_view(comparison: &Comparison) -> CompareView {
 fn row(row: &Row) -> RowView {
     let [left, right] = [row.cells[0].value, row.cells[1].value];
     let better = (left != right).then_some(usize::from(right < left));
-    let since = row.since().filter(|_| row.differs()).map(|(side, (time, what))| match time {
-        Some(time) => format!("{}: {time} {what}", LETTERS[side]),
-        None => format!("{}: {what}", LETTERS[side]),
-    });
+    let since = row.since().filter(|_| row.differs()).map(|(side, first)| told(side, first));
     RowView {
         name: row.compared.name(),
         texts: [row.text(0).into(), row.text(1).into()],

@@ -2,7 +2,7 @@
 
 use gloo_timers::future::TimeoutFuture;
 use wasm_bindgen::JsCast;
-use web_sys::{HtmlElement, HtmlFormElement, HtmlInputElement, HtmlSelectElement};
+use web_sys::{HtmlElement, HtmlInputElement, HtmlSelectElement};
 
 use super::page::{document, find};
 use super::time::{button, change};
@@ -24,9 +24,8 @@ async fn until_text(selector: &str, fits: impl Fn(&str) -> bool) -> String {
 }
 
 fn submit(form: u32) {
-    let forms = document().query_selector_all("dialog[open] form").expect("a selector");
-    let form: HtmlFormElement = forms.item(form).expect("a form").dyn_into().expect("a form");
-    form.request_submit().expect("it can be submitted");
+    let buttons = document().query_selector_all("dialog[open] form [type=submit]").expect("a selector");
+    buttons.item(form).expect("a form").dyn_into::<HtmlElement>().expect("a button").click();
 }
 
 pub async fn two_branches_and_a_change_are_compared() {

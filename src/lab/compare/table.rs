@@ -1,6 +1,5 @@
 //! What came of the two runs, in numbers: records from the ledger, time and upheaval from the measures.
 
-use std::fmt;
 use std::rc::Rc;
 
 use super::{Comparison, Side};
@@ -8,6 +7,9 @@ use crate::kafka::time::Time;
 use crate::lab::ledger::{Count, Example, GroupCount, Totals};
 use crate::lab::measures::Measure;
 use crate::lab::words;
+
+/// What the two are called in tables and sentences.
+pub const LETTERS: [&str; 2] = ["A", "B"];
 
 /// What is compared. Of each, less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,13 +66,16 @@ impl Compared {
     }
 }
 
+/// When something happened, if that is known, and what.
+pub type First = (Option<Time>, Rc<str>);
+
 /// What one run has come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     /// Records, occasions or microseconds, since the comparison began.
     pub value: i64,
-    /// The first of them: when, if that is known, and what.
-    pub firsts: Vec<(Option<Time>, Rc<str>)>,
+    /// The first of them.
+    pub firsts: Vec<First>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +100,7 @@ impl Row {
 
     /// Where the difference comes from, and on which side: the first occasion that the other does not have too; if they have
     /// the same, the first of all.
-    pub fn since(&self) -> Option<(usize, &(Option<Time>, Rc<str>))> {
+    pub fn since(&self) -> Option<(usize, &First)> {
         let [left, right] = &self.cells;
         let same = left.firsts.iter().zip(&right.firsts).take_while(|(left, right)| left == right).count();
         let at = |index: usize| {
@@ -126,14 +131,13 @@ impl Comparison {
             line("", "A", "B", ""),
         ];
         for row in self.rows() {
-            let since =
-                row.since().filter(|_| row.differs()).map(|(side, first)| First(side, first).to_string());
+            let since = row.since().filter(|_| row.differs()).map(|(side, first)| told(side, first));
             lines.push(line(row.compared.name(), &row.text(0), &row.text(1), &since.unwrap_or_default()));
         }
         match self.parting() {
             Some(parting) => {
                 lines.push(format!("the stories part at {}", parting.time));
-                for (name, sentence) in ["A", "B"].into_iter().zip(&parting.sentences) {
+                for (name, sentence) in LETTERS.into_iter().zip(&parting.sentences) {
                     lines.push(format!(
                         "{name}: {}",
                         sentence.as_ref().map_or("nothing", |told| told.title.as_str())
@@ -143,28 +147,20 @@ impl Comparison {
             None => lines.push("the stories do not part so far".to_owned()),
         }
         lines.extend(
-            self.failures().map(|(side, failure)| format!("not possible in {}: {failure}", ["A", "B"][side])),
+            self.failures().map(|(side, failure)| format!("not possible in {}: {failure}", LETTERS[side])),
         );
         lines
     }
 }
 
-fn line(name: &str, left: &str, right: &str, since: &str) -> String {
-    format!("{name:<42}{left:>14}{right:>14}  {since}").trim_end().to_owned()
+/// `B: 00:42.016 orders-1, from consumer-a to consumer-c`
+pub fn told(side: usize, (time, what): &First) -> String {
+    let time = time.map(|time| format!("{time} ")).unwrap_or_default();
+    format!("{}: {time}{what}", LETTERS[side])
 }
 
-/// `B: 00:42.016 orders-1, from consumer-a to consumer-c`
-struct First<'a>(usize, &'a (Option<Time>, Rc<str>));
-
-impl fmt::Display for First<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let First(side, (time, what)) = self;
-        write!(f, "{}: ", ["A", "B"][*side])?;
-        match time {
-            Some(time) => write!(f, "{time} {what}"),
-            None => f.write_str(what),
-        }
-    }
+fn line(name: &str, left: &str, right: &str, since: &str) -> String {
+    format!("{name:<42}{left:>14}{right:>14}  {since}").trim_end().to_owned()
 }
 
 impl Side {

@@ -135,7 +135,7 @@ fn a_partition_is_leaderless_until_another_broker_acts_as_its_leader() {
 }
 
 /// The default cluster, one broker of which is killed: its partitions are led by nobody until the controller has fenced it,
-/// 9 s after its last heartbeat (R-CTRL-23), and then have two in-sync replicas, which is enough.
+/// 9 s after its last heartbeat, and then have two in-sync replicas, which is enough.
 #[test]
 fn the_default_cluster_loses_a_broker() {
     let text = include_str!("../../../static/scenarios/default.toml");
