@@ -17,8 +17,21 @@ pub enum Act {
         target: Target,
         after_ms: i64,
     },
+    /// Somebody is killed as soon as a coordinator acts upon a transaction's end, if that is within this time.
+    AtDecision {
+        hit: Hit,
+        within_ms: i64,
+    },
     /// All faults end.
     Heal,
+}
+
+/// Who is hit when a transaction's end is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hit {
+    Coordinator,
+    /// Who leads a partition that is to be marked, as the controller has it.
+    Leader,
 }
 
 const MINUTE_MS: i64 = 60_000;
@@ -41,8 +54,8 @@ pub fn draw(random: &mut Random, plan: &Plan, world: &World) -> Act {
     if chance(random, CLIENTS) {
         return Act::Give(vec![of_client(random, plan, world)]);
     }
-    if let Some(commands) = transactions::draw(random, plan, world) {
-        return Act::Give(commands);
+    if let Some(act) = transactions::draw(random, plan, world) {
+        return act;
     }
     let command = match random.below(100) {
         0..9 => return restart(random, plan),

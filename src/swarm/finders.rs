@@ -3,7 +3,16 @@
 //! **Invariant:** each is held to a rule that is there anyway; that a run does not come to rest or panics shows nothing.
 
 use super::check::Check;
-use crate::kafka::plant::Plant;
+use super::transactions;
+use crate::kafka::plant::{PLANTS_OF_TRANSACTIONS, PLANTS_UNSEEN, Plant};
+
+/// The seed from which on a fault is looked for.
+pub fn first_seed(plant: Plant) -> u64 {
+    match PLANTS_OF_TRANSACTIONS.iter().chain(&PLANTS_UNSEEN).any(|(_, known)| *known == plant) {
+        true => transactions::FIRST_SEED,
+        false => 0,
+    }
+}
 
 /// The checks that are made to find `plant`. Any one of them will do.
 pub fn finders(plant: Plant) -> &'static [Check] {

@@ -5,14 +5,13 @@
 use std::collections::BTreeMap;
 
 use super::plan::Plan;
-use super::watch::Watch;
+use super::watch::{Given, Watch};
 use crate::kafka::log::Log;
 use crate::kafka::record::{BatchError, Record};
 use crate::kafka::types::ProducerId;
 use crate::sim::World;
 
-/// R-PROD-21, 25, 29: the records of an idempotent producer stand once and in order, but for a break each time it raised
-/// its epoch and sent anew what was in flight.
+/// R-PROD-21, 25, 29: the records of an idempotent producer stand once and in order, but for where it began anew.
 pub fn fault(world: &World, plan: &Plan, watch: &Watch) -> Option<String> {
     let image = world.active_controller()?.image();
     for (tp, partition) in image.partitions().filter(|(tp, _)| watch.is_whole(tp)) {
@@ -26,19 +25,27 @@ pub fn fault(world: &World, plan: &Plan, watch: &Watch) -> Option<String> {
         };
         for (producer, numbers) in numbers {
             let Some(given) = watch.producer(producer) else { continue };
-            if !plan.producers.iter().any(|planned| planned.idempotent && planned.spec.name == given.client) {
-                continue;
-            }
+            let Some(allowed) = breaks_of(plan, given) else { continue };
             let breaks = numbers.windows(2).filter(|pair| pair[0] >= pair[1]).count() as i64;
-            if breaks > given.bumps {
-                let (client, bumps) = (&given.client, given.bumps);
+            if breaks > allowed {
+                let client = &given.client;
                 return Some(format!(
-                    "{tp}: {client} ({producer}) raised its epoch {bumps} times, its records stand as {numbers:?}"
+                    "{tp}: {client} ({producer}) began anew {allowed} times, its records stand as {numbers:?}"
                 ));
             }
         }
     }
     None
+}
+
+/// How often a producer's records may begin anew: one without transactions sends anew with a raised epoch, one with them gives
+/// up what it had in flight, but each process with the transactional.id counts from the start.
+fn breaks_of(plan: &Plan, given: &Given) -> Option<i64> {
+    let planned = plan.producers.iter().find(|planned| planned.spec.name == given.client)?;
+    match plan.transactions.producers.contains(&given.client) {
+        true => Some(given.processes() - 1),
+        false => planned.idempotent.then_some(given.bumps),
+    }
 }
 
 /// The numbers of the records that each producer wrote, as they stand.

@@ -11,11 +11,13 @@ use super::order;
 use super::plan::Plan;
 use super::rest;
 use super::shares;
+use super::transactions;
 use super::watch::Watch;
 use crate::client::admin::TransactionOperation;
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::random::Random;
 use crate::kafka::time::Time;
+use crate::kafka::types::TransactionalId;
 use crate::sim::{Command, Target, World};
 
 /// Everything there is is looked at each time so many events have happened.
@@ -167,11 +169,25 @@ impl Storm {
 
     /// Moves on, watching every step.
     fn run_ms(&mut self, ms: i64) -> Verdict {
+        self.run_until(ms, |_, _| None).map(|_| ())
+    }
+
+    /// Moves on for so long, or until there is something to do: `asks` is told of what has happened from event number on.
+    fn run_until(
+        &mut self,
+        ms: i64,
+        asks: impl Fn(&World, u64) -> Option<Command>,
+    ) -> Result<Option<Command>, Broken> {
         let end = self.world.now().plus_ms(ms);
         let (mut moment, mut steps) = (self.world.now(), 0);
         while self.world.next_at().is_some_and(|at| at <= end) {
+            let seen = self.world.trace().len_ever();
             self.world.step();
             self.look()?;
+            let asked = asks(&self.world, seen);
+            if asked.is_some() {
+                return Ok(asked);
+            }
             steps = if self.world.now() > moment { 0 } else { steps + 1 };
             moment = self.world.now();
             if steps > STEPS_OF_A_MOMENT {
@@ -180,7 +196,7 @@ impl Storm {
             }
         }
         self.world.advance_to(end);
-        Ok(())
+        Ok(None)
     }
 
     fn look(&mut self) -> Verdict {
@@ -211,6 +227,13 @@ impl Storm {
                 self.run_ms(after_ms)?;
                 self.give(Command::Start(target))
             }
+            Act::AtDecision { hit, within_ms } => {
+                let asked = self.run_until(within_ms, |world, seen| {
+                    let events = world.trace().since(seen).map(|entry| &entry.event);
+                    transactions::hit(hit, world, events)
+                })?;
+                asked.map_or(Ok(()), |command| self.give(command))
+            }
             Act::Heal => self.heal(),
         }
     }
@@ -223,6 +246,7 @@ impl Storm {
         let mut waited_ms = 0;
         while let Some(unrest) = rest::unrest(&self.world, &self.plan) {
             if waited_ms > REST_MS {
+                self.watch.check_decided(&self.world)?;
                 let check = match rest::twins(&self.world, &self.plan) {
                     Some(_) => Check::Twins,
                     None => Check::Rest,
@@ -243,7 +267,8 @@ impl Storm {
     /// Does what only a person can: creates what was deleted, gives partitions that nobody may lead to anybody, cancels what
     /// never ends, takes away disks that no leader can bring up to date, lets groups be assigned whose last assignment is from
     /// a clock that was ahead, and share groups begin the states of an earlier life; restarts a member of a group that nobody
-    /// rebalances, and a coordinator with a member that has left and stays one.
+    /// rebalances, and a coordinator with a member that has left and stays one; gives an application another transactional.id if
+    /// the one that it has will never be free.
     fn help(&mut self) -> Verdict {
         for creation in rest::missing_topics(&self.world, &self.plan) {
             self.give(creation)?;
@@ -269,6 +294,11 @@ impl Storm {
             self.give(Command::Close(spec.name.clone()))?;
             self.run_ms(CLOSE_MS)?;
             self.give(Command::AddConsumer(spec))?;
+        }
+        let has_lost = |id: &TransactionalId| self.watch.has_lost_transactions(&self.world, id);
+        for spec in self.plan.transactions.barred(&self.world, has_lost) {
+            self.give(Command::Crash(spec.name.clone()))?;
+            self.give(Command::AddApplication(spec))?;
         }
         match rest::has_orphans(&self.world) {
             true => self.give(Command::ElectLeader { kind: ElectionType::Unclean, partition: None }),

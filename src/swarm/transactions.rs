@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::acts::{Act, Hit};
 use super::plan::{Plan, ProducerPlan, TopicPlan, chance, pick};
 use super::watch::Work;
 use crate::client::admin::{Area, TransactionFilter, TransactionOperation};
@@ -16,17 +17,20 @@ use crate::client::consumer::{Choice, ConsumerSpec};
 use crate::client::producer::workload::ValuePattern;
 use crate::client::producer::{ProducerSpec, TransactionPace, Wish};
 use crate::client::program::{Line, Order, Passage, Stop, Which};
-use crate::kafka::event::Halt;
+use crate::kafka::event::{Event, Halt, TransactionEvent};
 use crate::kafka::random::Random;
-use crate::kafka::types::{BrokerId, ClientName, GroupId, Topic};
+use crate::kafka::types::{BrokerId, ClientName, GroupId, NodeId, Topic, TransactionalId};
 use crate::sim::{Command, Target, World};
 
 /// The seeds from here on have transactions, those below have none.
 pub const FIRST_SEED: u64 = 1_000_000;
 /// On those, so many acts of a hundred are aimed at them.
 const ACTS: u64 = 30;
+/// How long an act waits for a transaction to end.
+const WITHIN_MS: i64 = 5_000;
 const RESULTS: &str = "results";
 const GROUP: &str = "workers";
+const ID: &str = "transactional.id";
 const STATE_TOPIC: &str = "__transaction_state";
 
 /// With the group's metadata, which keeps zombies out (R-TXN-32).
@@ -69,6 +73,36 @@ impl TransactionPlan {
         Some(Work { group: &spec.group, topics: &spec.topics, output: &spec.output })
     }
 
+    /// Every transactional.id there is.
+    fn ids(&self, plan: &Plan) -> Vec<TransactionalId> {
+        let configs = self.applications.iter().map(|spec| &spec.config);
+        let configs = configs.chain(plan.producers.iter().map(|producer| &producer.spec.config));
+        configs.filter_map(|config| config.get(ID)).map(|id| TransactionalId::new(id)).collect()
+    }
+
+    /// What instances need that wait for ever for the end of their last transaction: another transactional.id. The coordinator
+    /// has lost which epoch the producer had last, so the leaders refuse its markers, and it does not send them again
+    /// (`TransactionMarkerRequestCompletionHandler`). `has_lost`: whether it lost what was written of an id.
+    pub fn barred(&self, world: &World, has_lost: impl Fn(&TransactionalId) -> bool) -> Vec<ApplicationSpec> {
+        let barred = self.applications.iter().filter_map(|spec| {
+            let producer = world.application(&spec.name)?.producer();
+            let id = producer.config().transactional_id.clone()?;
+            let mut brokers = world.processes().filter_map(|(node, _)| match node {
+                NodeId::Broker(broker) => world.broker(broker),
+                _ => None,
+            });
+            let is_prepared = brokers.any(|broker| {
+                broker.transactions().transaction(&id).is_some_and(|tx| tx.state().is_prepared())
+            });
+            (is_prepared && has_lost(&id)).then(|| {
+                let mut spec = spec.clone();
+                spec.config.insert(ID.to_string(), format!("{}-anew", id.as_str()));
+                spec
+            })
+        });
+        barred.collect()
+    }
+
     /// The instances that live, by their group, and what they read.
     pub fn living<'a>(
         &'a self,
@@ -88,6 +122,11 @@ impl Plan {
         self.configure("transaction.state.log.num.partitions", random.between(1, 3));
         self.configure("transaction.state.log.replication.factor", replicas);
         self.configure("transaction.state.log.min.isr", random.between(1, replicas));
+        if chance(random, 20) {
+            // Clients add partitions themselves, and keep their epoch from one transaction to the next (R-TXN-5).
+            let version = pick::<&str>(random, &["0", "1", "1"]);
+            self.world.features.insert("transaction.version".to_string(), version.to_string());
+        }
         self.read_committed(random);
         let shared_id = chance(random, 30);
         for number in 1..=random.between(1, 3) {
@@ -147,7 +186,7 @@ impl Plan {
             let name = format!("worker-{number}");
             let id = if shares_id { "workers-id".to_string() } else { format!("{name}-id") };
             let mut config = config.clone();
-            config.insert("transactional.id".to_string(), id);
+            config.insert(ID.to_string(), id);
             self.transactions.applications.push(ApplicationSpec {
                 name: ClientName::new(&name),
                 group: GroupId::new(GROUP),
@@ -185,7 +224,7 @@ fn application_config(random: &mut Random) -> BTreeMap<String, String> {
 fn producer(number: i64, shares_id: bool, topics: &[TopicPlan], random: &mut Random) -> ProducerPlan {
     let name = format!("transactional-{number}");
     let id = if shares_id { "transactional-id".to_string() } else { format!("{name}-id") };
-    let mut config = BTreeMap::from([("transactional.id".to_string(), id)]);
+    let mut config = BTreeMap::from([(ID.to_string(), id)]);
     let timeout_ms = pick::<&str>(random, &["5000", "15000", "60000"]);
     config.insert("transaction.timeout.ms".to_string(), (*timeout_ms).to_string());
     config.insert("linger.ms".to_string(), pick(random, &[0, 5, 200]).to_string());
@@ -211,19 +250,38 @@ fn producer(number: i64, shares_id: bool, topics: &[TopicPlan], random: &mut Ran
 }
 
 /// What happens to transactions next, now and then; `None` if it is the turn of anything else.
-pub fn draw(random: &mut Random, plan: &Plan, world: &World) -> Option<Vec<Command>> {
+pub fn draw(random: &mut Random, plan: &Plan, world: &World) -> Option<Act> {
     if !plan.transactions.is_drawn() || !chance(random, ACTS) {
         return None;
     }
     let commands = match random.below(100) {
-        0..30 => of_coordinator(random, world),
+        0..15 => {
+            let hit = *pick(random, &[Hit::Coordinator, Hit::Leader]);
+            return Some(Act::AtDecision { hit, within_ms: WITHIN_MS });
+        }
+        15..30 => of_coordinator(random, world),
         30..50 => stop_at_line(random, plan),
         50..62 => freeze_or_thaw(random, plan),
         62..82 => leave_or_return(random, plan, world),
-        82..94 => by_hand(random, plan),
+        82..90 => by_hand(random, plan),
         _ => vec![Command::Transactions(ask(random, plan))],
     };
-    Some(commands)
+    Some(Act::Give(commands))
+}
+
+/// Whom an act hits, if a transaction's end was decided in these events.
+pub fn hit<'a>(hit: Hit, world: &World, mut events: impl Iterator<Item = &'a Event>) -> Option<Command> {
+    let (coordinator, marked) = events.find_map(|event| match event {
+        Event::Transaction(TransactionEvent::Decided { broker, partitions, .. }) => {
+            Some((*broker, partitions.first()?))
+        }
+        _ => None,
+    })?;
+    let broker = match hit {
+        Hit::Coordinator => coordinator,
+        Hit::Leader => world.active_controller()?.image().partition(marked)?.leader,
+    };
+    broker.is_some().then_some(Command::Kill(Target::Broker(broker)))
 }
 
 /// Who leads a partition of `__transaction_state`.
@@ -244,7 +302,7 @@ fn of_coordinator(random: &mut Random, world: &World) -> Vec<Command> {
         7 => Command::CutPower(target),
         _ => {
             let brokers = world.processes().filter_map(|(node, _)| match node {
-                crate::kafka::types::NodeId::Broker(id) if id != coordinator => Some(id),
+                NodeId::Broker(id) if id != coordinator => Some(id),
                 _ => None,
             });
             let brokers: Vec<BrokerId> = brokers.collect();
@@ -307,11 +365,52 @@ fn by_hand(random: &mut Random, plan: &Plan) -> Vec<Command> {
     vec![Command::Transaction { client, wish: *pick(random, &[Wish::Begin, Wish::Commit, Wish::Abort]) }]
 }
 
-/// What an administrator wants to know.
+/// What an administrator wants to know, or to have ended whoever is at it.
 fn ask(random: &mut Random, plan: &Plan) -> TransactionOperation {
     let topic = pick(random, &plan.topics).name.clone();
-    match random.below(2) {
+    match random.below(4) {
         0 => TransactionOperation::List(TransactionFilter::default()),
+        1 | 2 => TransactionOperation::Terminate(pick(random, &plan.transactions.ids(plan)).clone()),
         _ => TransactionOperation::FindHanging { area: Area::Topic(topic, None), longer_than_ms: Some(0) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kafka::event::EndReason;
+    use crate::kafka::types::TopicPartition;
+
+    #[test]
+    fn transactions_are_drawn_from_the_first_seed_on_in_all_their_sorts() {
+        assert!((0..20).all(|seed| !Plan::draw(seed).transactions.is_drawn()));
+        let plans: Vec<Plan> = (FIRST_SEED..FIRST_SEED + 100).map(Plan::draw).collect();
+        assert!(plans.iter().all(|plan| plan.transactions.is_drawn()));
+        let has = |is: fn(&Plan) -> bool| plans.iter().any(is) && !plans.iter().all(is);
+        assert!(has(|plan| plan.world.features.contains_key("transaction.version")));
+        assert!(has(|plan| plan.transactions.work().is_some()));
+        assert!(has(|plan| {
+            let ids = plan.transactions.ids(plan);
+            ids.iter().collect::<BTreeSet<_>>().len() < ids.len()
+        }));
+    }
+
+    #[test]
+    fn who_decides_the_end_of_a_transaction_is_hit() {
+        let world = World::new(Plan::draw(FIRST_SEED).world).expect("a plan holds valid configs");
+        let end = |partitions| {
+            Event::Transaction(TransactionEvent::Decided {
+                broker: BrokerId(2),
+                id: TransactionalId::new("id"),
+                committed: true,
+                partitions,
+                reason: EndReason::Client,
+            })
+        };
+        let decided = [end(vec![TopicPartition::new(&Topic::new("t"), 0)])];
+        let killed = hit(Hit::Coordinator, &world, decided.iter());
+        assert_eq!(killed, Some(Command::Kill(Target::Broker(BrokerId(2)))));
+        assert_eq!(hit(Hit::Coordinator, &world, [].iter()), None);
+        assert_eq!(hit(Hit::Leader, &world, decided.iter()), None, "nobody leads it");
     }
 }

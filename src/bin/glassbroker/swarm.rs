@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use glassbroker::kafka::plant::{self, CAN_PLANT, PLANTS, Plant};
-use glassbroker::swarm::finders::finders;
+use glassbroker::kafka::plant::{self, CAN_PLANT, Plant};
+use glassbroker::swarm::finders::{finders, first_seed};
 use glassbroker::swarm::pool::{self, Catch, Hunt, Order, Sum};
 use glassbroker::swarm::run::{self, Calm, Fault};
 
@@ -22,16 +22,14 @@ event and how to run it again, and the exit code is 1.
 
 --seeds            how many seeds (default 20)
 --virtual-minutes  how long the faults last in each (default 10)
---from             the first seed (default 0)
+--from             the first seed (default 0; seeds from 1000000 on have transactions, and there the faults of transactions
+                   are planted)
 --threads          how many run at a time (default: as many as there are processors)
 --events           how many of the last events a failure prints (default 40)
 --plant            a fault to plant in the engine; it ends at the first seed that finds it: one of the checks that have to
                    fails, and the seed is calm without the fault. Exit code 1 says that it was found. Needs a build with
                    --features plant
---plants           lists the faults that can be planted, each with the checks that have to find it
-
-Seeds from 1000000 on have transactions; faults that show only there: lso-past-open, aborted-visible, marker-lost,
-old-epoch-accepted, offsets-before-commit, endtxn-lost-on-failover.";
+--plants           lists the faults that some seed shows, each with the checks that have to find it";
 
 /// Reads the arguments behind `swarm` and does what they ask for.
 pub fn main(arguments: impl Iterator<Item = String>) -> ExitCode {
@@ -88,7 +86,7 @@ impl Task {
         let threads = thread::available_parallelism().map_or(2, usize::from);
         let last_events = run::LAST_EVENTS;
         let mut order = Order { from: 0, seeds: 20, virtual_minutes: 10, threads, last_events };
-        let mut planted = None;
+        let (mut planted, mut from) = (None, None);
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
             let mut number = |name, least| number(name, least, arguments.next());
@@ -96,7 +94,7 @@ impl Task {
                 "--help" | "-h" => return Ok(Task::Help),
                 "--plants" => return Ok(Task::Plants),
                 "--seeds" => order.seeds = number("--seeds", 1)?,
-                "--from" => order.from = number("--from", 0)?,
+                "--from" => from = Some(number("--from", 0)?),
                 "--virtual-minutes" => order.virtual_minutes = number("--virtual-minutes", 1)? as i64,
                 "--threads" => order.threads = number("--threads", 1)? as usize,
                 "--events" => order.last_events = number("--events", 0)? as usize,
@@ -107,6 +105,7 @@ impl Task {
                 other => return Err(ArgumentError::Unknown(other.to_owned())),
             }
         }
+        order.from = from.or(planted.map(first_seed)).unwrap_or(order.from);
         Ok(planted.map_or(Task::Run(order), |plant| Task::Hunt(Hunt { plant, order })))
     }
 }
@@ -131,7 +130,7 @@ fn work(task: Task, out: &mut (impl Write + Send)) -> io::Result<bool> {
     match task {
         Task::Help => writeln!(out, "{USAGE}")?,
         Task::Plants => {
-            for (name, plant) in PLANTS {
+            for (name, plant) in plant::seen() {
                 let checks: Vec<&str> = finders(plant).iter().map(|check| check.name()).collect();
                 writeln!(out, "{name:<33}{}", checks.join(", "))?;
             }

@@ -35,10 +35,7 @@ fn fate(error: ErrorCode) -> Fate {
         | NotEnoughReplicas
         | NotEnoughReplicasAfterAppend
         | RequestTimedOut
-        | KafkaStorageError => match plant::is(Plant::MarkerLost) {
-            true => Fate::Written,
-            false => Fate::Again,
-        },
+        | KafkaStorageError => Fate::Again,
         _ => Fate::Dropped,
     }
 }
@@ -150,7 +147,10 @@ impl TransactionCoordinator {
     fn requeue(&mut self, around: Around<'_>, entry: MarkerEntry, fx: &mut TransactionEffects) {
         let MarkerEntry { completion, marker } = entry;
         self.at(around, completion.partition, fx, |shard, cx| {
-            let gone = cx.markers.queue(&completion, marker, cx.leader_of);
+            let gone = match plant::is(Plant::MarkerLost) {
+                true => marker.partitions,
+                false => cx.markers.queue(&completion, marker, cx.leader_of),
+            };
             shard.on_written(&completion, gone.iter(), cx);
         });
     }

@@ -73,7 +73,7 @@ impl Watch {
             return Ok(());
         }
         self.checks += 1;
-        let start = sight::leaders_start(world, registration.leader, tp);
+        let start = sight::leaders_start(world, registration.leader, tp).max(watch.untold_below);
         for id in registration.isr.iter().filter(|id| !watch.is_robbed(**id)) {
             let place = || format!("{tp}: in-sync broker {id}");
             let log = sight::log(world, *id, tp).filter(|(topic, _)| *topic == watch.topic_id);

@@ -32,7 +32,7 @@ impl Watch {
             let leader = sight::replicas(world).find(|(_, replica)| replica.tp == *tp && replica.is_leader());
             let Some((_, leader)) = leader else { continue };
             self.check_ends(leader)?;
-            if !watch.history.is_compacted() {
+            if !watch.history.is_compacted() && watch.untold_below == Offset::ZERO {
                 self.check_log(leader)?;
             }
         }

@@ -50,14 +50,15 @@ use self::member::MemberWatch;
 use self::metadata::{MetadataWatch, News};
 use self::partition::PartitionWatch;
 use self::positions::Positions;
-use self::producer_ids::{Given, ProducerIds};
+pub use self::producer_ids::Given;
+use self::producer_ids::ProducerIds;
 use self::quorum::QuorumWatch;
 pub use self::quorum::unrest as unrest_of_quorum;
 use self::share::{Kept, ShareWatch};
 use self::stranded::Stranded;
 use self::touched::Touched;
-use self::transactions::TransactionWatch;
 pub use self::transactions::Work;
+use self::transactions::{TransactionWatch, state_partition};
 use self::writes::Sent;
 use super::check::{Check, Verdict};
 use crate::kafka::broker::SHARE_STATE_TOPIC;
@@ -68,6 +69,7 @@ use crate::kafka::share::ShareKey;
 use crate::kafka::time::Time;
 use crate::kafka::types::{
     BrokerId, ClientName, GroupId, NodeId, Offset, ProducerId, Topic, TopicId, TopicPartition,
+    TransactionalId,
 };
 use crate::lab::ledger::Ledger;
 use crate::sim::World;
@@ -240,9 +242,19 @@ impl Watch {
         self.transactions.unsettled(world)
     }
 
+    /// Whether a coordinator may have lost what was written of an id.
+    pub fn has_lost_transactions(&self, world: &World, id: &TransactionalId) -> bool {
+        self.transactions.has_lost(world, id)
+    }
+
     /// Transactions that nobody will end, as something was lost: where each begins.
     pub fn hanging_transactions(&self, world: &World) -> Vec<(TopicPartition, Offset)> {
         self.transactions.hanging(world)
+    }
+
+    /// Long after the last fault: what was decided is completed.
+    pub fn check_decided(&self, world: &World) -> Verdict {
+        self.transactions.check_decided(world)
     }
 
     /// At rest: transactions have ended as it was decided, and applications have done their `work`.
@@ -297,7 +309,8 @@ impl Watch {
             partitions.get(tp).is_some_and(|watch| !watch.is_torn && watch.since == Time::ZERO)
         };
         for entry in world.trace().since(seen) {
-            self.producer_ids.hear(world, &entry.event)?;
+            let is_kept = |id: &TransactionalId| is_whole(&state_partition(world, id));
+            self.producer_ids.hear(world, &entry.event, is_kept)?;
             self.positions.hear(world, &entry.event, is_whole, &mut self.counts)?;
         }
         Ok(())

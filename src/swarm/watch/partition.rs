@@ -37,6 +37,9 @@ pub struct PartitionWatch {
     pub leaders: BTreeMap<LeaderEpoch, BrokerId>,
     /// Each replica as it was seen last.
     pub lives: BTreeMap<BrokerId, ReplicaLife>,
+    /// Below it some leader did not know its epochs: a replica may keep what it wrote there as a deposed leader, and pass it on
+    /// as a leader that does know them (see [`sight::untold_below`]).
+    pub untold_below: Offset,
     /// Up to where each replica was compared with the history.
     pub compared: BTreeMap<BrokerId, Offset>,
 }
@@ -67,6 +70,7 @@ impl PartitionWatch {
             deposed_end: Offset::ZERO,
             leaders: BTreeMap::new(),
             lives: BTreeMap::new(),
+            untold_below: Offset::ZERO,
             compared: BTreeMap::new(),
         }
     }

@@ -60,9 +60,12 @@ fn fetch_fault(broker: &Broker, parked: &DelayedFetch) -> Option<String> {
             READ_COMMITTED => log.last_stable_offset(),
             _ => log.high_watermark(),
         };
+        let offset = wanted.fetch_offset;
+        // Where the cleaner has left nothing up to the bound there is nothing to answer with.
+        let is_there = offset > bound || log.readable_bytes(offset, bound, 1) > 0;
         // A consumer may read from a follower (KIP-392).
-        let is_done = wanted.fetch_offset != bound || (is_follower && !partition.is_leader());
-        is_done.then(|| format!("a fetch of {tp} at {} waits on", wanted.fetch_offset))
+        let is_done = is_there || (is_follower && !partition.is_leader());
+        is_done.then(|| format!("a fetch of {tp} at {offset} waits on"))
     })
 }
 

@@ -105,13 +105,15 @@ impl PartitionWatch {
         let mut compared = 0;
         if partition.is_leader() {
             self.check_leader(metadata, broker, partition)?;
+            let untold = sight::untold_below(&partition.log).unwrap_or(Offset::ZERO);
+            self.untold_below = self.untold_below.max(untold);
             if self.may_lead_robbed(broker) {
                 compared += self.note_robbed_leader(world, metadata, broker, partition)?;
             }
         }
         let registered = metadata.image.partition(&partition.tp);
         let leader = registered.map_or(BrokerId::NONE, |registration| registration.leader);
-        let start = sight::leaders_start(world, leader, &partition.tp);
+        let start = sight::leaders_start(world, leader, &partition.tp).max(self.untold_below);
         let forgotten_before_ms = sight::forgotten_before_ms(world, broker, partition);
         Ok(compared + self.check_committed(broker, partition, start, forgotten_before_ms)?)
     }

@@ -37,13 +37,17 @@ pub fn replica<'a>(world: &'a World, broker: BrokerId, tp: &TopicPartition) -> O
 
 /// From where on the leader knows in which epoch its log was written. Below it a follower may have what it wrote as a deposed
 /// leader: a leader that has forgotten the follower's epoch says that it ends there (`LeaderEpochFileCache.endOffsetFor`).
-///
-/// That is the log's start, or more, if the leader was killed soon after records were deleted: epochs are cut off on its disk at
-/// once (`truncateFromStartAsyncFlush`), the log's start is written down once a minute.
 pub fn leaders_start(world: &World, leader: BrokerId, tp: &TopicPartition) -> Offset {
     let Some(leader) = replica(world, leader, tp) else { return Offset::ZERO };
-    let first = leader.log.leader_epochs().entries().first();
-    first.map_or(Offset::ZERO, |first| first.start_offset).max(leader.log.log_start_offset())
+    untold_below(&leader.log).unwrap_or(Offset::ZERO).max(leader.log.log_start_offset())
+}
+
+/// Where the first epoch begins that is known of a log, if there is a log before it. A broker was killed soon after records were
+/// deleted: epochs are cut off on its disk at once (`truncateFromStartAsyncFlush`), the log's start is written down once a
+/// minute.
+pub fn untold_below(log: &Log) -> Option<Offset> {
+    let first = log.leader_epochs().entries().first()?.start_offset;
+    (first > log.log_start_offset()).then_some(first)
 }
 
 /// A broker has forgotten the producers of a replica that wrote nothing since then by its clock (R-PROD-28). In milliseconds

@@ -132,6 +132,9 @@ fn native(repo: &Repo) -> Result<Count, String> {
 const SWARM: [&str; 7] = ["run", "--quiet", "--profile", "swarm", "--features", "plant", "--"];
 /// About two minutes of one processor.
 const CALM: [&str; 5] = ["swarm", "--seeds", "150", "--virtual-minutes", "10"];
+/// Seeds with transactions.
+const CALM_TRANSACTIONS: [&str; 7] =
+    ["swarm", "--from", "1000000", "--seeds", "12", "--virtual-minutes", "10"];
 /// Seeds within which each planted fault must be found.
 const PLANTED: [&str; 4] = ["--seeds", "60", "--virtual-minutes", "5"];
 
@@ -146,7 +149,10 @@ fn swarm(repo: &Repo) -> Result<Count, String> {
     if !listed {
         return Err("the swarm's tool does not run".to_string());
     }
-    let mut count = if run(tool(&CALM)).is_ok() { PASSED } else { FAILED };
+    let mut count = Count::default();
+    for seeds in [&CALM[..], &CALM_TRANSACTIONS] {
+        count = count + if run(tool(seeds)).is_ok() { PASSED } else { FAILED };
+    }
     for plant in plants.lines().filter_map(|line| line.split_whitespace().next()) {
         let arguments = [&["swarm", "--plant", plant], &PLANTED[..]].concat();
         let (_, said) = run_and_read(tool(&arguments))?;

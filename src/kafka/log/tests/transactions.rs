@@ -1,7 +1,7 @@
 //! Transactions as one log sees them (R-TXN-23, R-TXN-24, R-LOG-27).
 
 use super::*;
-use crate::kafka::log::{AbortedTransaction, Isolation};
+use crate::kafka::log::{AbortedTransaction, Checkpointed, Isolation};
 use crate::kafka::record::{AbortedProducers, BatchParameters, EndTransactionMarker};
 
 const T1: i64 = 1000;
@@ -113,6 +113,23 @@ fn a_follower_and_a_truncated_log_know_the_open_transactions_r_txn_23() {
     follower.truncate_to(NOW, Offset(5), &LogConfig::default());
     assert_eq!((follower.high_watermark(), follower.last_stable_offset()), (Offset(5), Offset(0)));
     assert_eq!(follower.producers().get(ProducerId(T2)).unwrap().transaction_start(), None);
+}
+
+/// A process that begins goes by its last snapshot, which does not know what had ended behind the high watermark
+/// (`ProducerStateManager.loadFromSnapshot`); and a log that is cut back behind its high watermark is not looked through for what is
+/// open (`UnifiedLog.truncateTo`).
+#[test]
+fn after_a_restart_and_a_truncation_what_is_open_again_is_missed_until_the_high_watermark_moves_r_txn_23() {
+    let mut log = ex_24(2, false);
+    end(&mut log, T1, true).unwrap();
+    assert_eq!(log.last_stable_offset(), Offset(0));
+    let found = Checkpointed { high_watermark: Offset(1), clean: true, ..Checkpointed::default() };
+    log.load(NOW, found, &LogConfig::default());
+    assert_eq!(log.last_stable_offset(), Offset(1));
+    log.truncate_to(NOW, Offset(2), &LogConfig::default());
+    assert_eq!(log.last_stable_offset(), Offset(1));
+    log.update_high_watermark(Offset(2));
+    assert_eq!(log.last_stable_offset(), Offset(0));
 }
 
 #[test]

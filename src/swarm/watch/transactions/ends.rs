@@ -65,8 +65,8 @@ impl TransactionWatch {
         self.states.iter().filter(move |(partition, _)| is_kept(**partition)).map(|(_, state)| state)
     }
 
-    /// Everything has ended as it was decided, in each partition.
-    pub fn check_ends(&self, world: &World, counts: &mut Counts) -> Verdict {
+    /// What was decided is completed, and what has taken too long is decided.
+    pub fn check_decided(&self, world: &World) -> Verdict {
         for state in self.kept_states() {
             if let Some(decision) = state.open_decision().filter(|decision| self.can_end(decision)) {
                 let (id, stage) = (&decision.id, decision.facts.stage);
@@ -78,6 +78,14 @@ impl TransactionWatch {
                 let check = if facts.stage == Stage::Ongoing { Check::Markers } else { Check::Decision };
                 return Err(check.broken(format!("{id} is {:?} for good", facts.stage)));
             }
+        }
+        Ok(())
+    }
+
+    /// Everything has ended as it was decided, in each partition.
+    pub fn check_ends(&self, world: &World, counts: &mut Counts) -> Verdict {
+        self.check_decided(world)?;
+        for state in self.kept_states() {
             for decision in state.decisions() {
                 counts.markers_checked += decision.facts.partitions.len() as u64;
                 self.check_marked(decision)?;

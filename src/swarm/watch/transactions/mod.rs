@@ -59,6 +59,12 @@ fn has_kept(watch: &PartitionWatch) -> bool {
     !watch.is_torn && watch.since == Time::ZERO
 }
 
+/// The partition of `__transaction_state` that keeps an id.
+pub fn state_partition(world: &World, id: &TransactionalId) -> TopicPartition {
+    let count = world.broker_config().transactions.state_log_num_partitions;
+    TopicPartition::new(&Topic::new(STATE_TOPIC), partition_for(id.as_str(), count))
+}
+
 impl TransactionWatch {
     /// `output`: where applications put their results, each once for a record.
     pub fn new(output: Option<Topic>) -> TransactionWatch {
@@ -137,12 +143,15 @@ impl TransactionWatch {
 
     /// What the log of an id's coordinator says, if nothing of it was lost.
     fn state_of(&mut self, world: &World, id: &TransactionalId) -> Option<&mut StateLog> {
-        let partition =
-            partition_for(id.as_str(), world.broker_config().transactions.state_log_num_partitions);
-        let tp = TopicPartition::new(&Topic::new(STATE_TOPIC), partition);
+        let tp = state_partition(world, id);
         self.states
-            .get_mut(&partition)
+            .get_mut(&tp.partition)
             .filter(|_| self.readings.contains_key(&tp) && !self.lost.contains(&tp))
+    }
+
+    /// Whether something was lost of what was written of an id.
+    pub fn has_lost(&self, world: &World, id: &TransactionalId) -> bool {
+        self.lost.contains(&state_partition(world, id))
     }
 
     /// R-TXN-12, 14, 20: when a later epoch of a producer is written and nothing of an earlier one is open, every partition

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** a batch is read once, as soon as it is committed, so that compaction and retention change nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kafka::log::Log;
 use crate::kafka::record::Batch;
@@ -52,6 +52,17 @@ pub struct Mark {
     pub offset: Offset,
     /// The epoch of the transaction that it ended, if one was open.
     pub ends: Option<ProducerEpoch>,
+}
+
+/// What a replica knows of its partition.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    pub high_watermark: Offset,
+    pub log_start: Offset,
+    /// It may not know any more which transactions ended below.
+    pub forgotten: Offset,
+    /// The producers that have a marker there between the two: maybe one that is not committed, or never will be.
+    pub enders: &'a BTreeSet<ProducerId>,
 }
 
 #[derive(Debug)]
@@ -194,22 +205,18 @@ impl Reading {
         batches.filter(|(from, to, _)| from < to)
     }
 
-    /// Where the stable part ends for who knows `high_watermark` and whose log begins at `log_start` (R-TXN-23): no earlier
-    /// than the first offset, and no later than the second.
+    /// Where the stable part ends for a replica (R-TXN-23): no earlier than the first offset, and no later than the second.
     ///
     /// They differ where the log begins within an open transaction, as the part that is gone may be known still; and who may
-    /// have forgotten which transactions ended below `forgotten` need not wait for these.
-    pub fn stable_end(
-        &self,
-        high_watermark: Offset,
-        log_start: Offset,
-        forgotten: Offset,
-        holds: impl Fn(Offset) -> bool,
-    ) -> (Offset, Offset) {
+    /// have forgotten which transactions ended need not wait for these.
+    pub fn stable_end(&self, replica: &Known, holds: impl Fn(Offset) -> bool) -> (Offset, Offset) {
+        let Known { high_watermark, log_start, forgotten, enders } = *replica;
         let (mut least, mut most) = (high_watermark, high_watermark);
         let late = self.ended.iter().rev().take_while(|ended| ended.marker >= high_watermark);
-        let late = late.map(|ended| (&ended.batches, ended.marker < forgotten));
-        for (batches, may_be_forgotten) in late.chain(self.open.values().map(|open| (&open.batches, false))) {
+        let late =
+            late.map(|ended| (&ended.batches, ended.marker < forgotten || enders.contains(&ended.producer)));
+        let open = self.open.iter().map(|(producer, open)| (&open.batches, enders.contains(producer)));
+        for (batches, may_be_forgotten) in late.chain(open) {
             let is_left = |base: &&Offset| {
                 holds(**base) && self.batches.get(base).is_some_and(|(end, _)| *end > log_start)
             };
@@ -299,8 +306,14 @@ mod tests {
     fn the_stable_part_ends_before_what_is_open_or_ended_behind_the_high_watermark_r_txn_23() {
         let whats = [Plain, Of(1, 0), Of(2, 0), Commit(2, 1), Plain, Commit(1, 1)];
         let stable_to = |end: i64, mark: i64, start: i64, forgotten: i64| {
-            let reading = read(&whats, end).0;
-            let (least, most) = reading.stable_end(Offset(mark), Offset(start), Offset(forgotten), |_| true);
+            let enders = if end < forgotten { [ProducerId(1)].into() } else { BTreeSet::new() };
+            let known = Known {
+                high_watermark: Offset(mark),
+                log_start: Offset(start),
+                forgotten: Offset(forgotten),
+                enders: &enders,
+            };
+            let (least, most) = read(&whats, end).0.stable_end(&known, |_| true);
             (least.0, most.0)
         };
         let stable = |end, mark, start| stable_to(end, mark, start, 0);
@@ -310,6 +323,7 @@ mod tests {
         assert_eq!(stable(6, 6, 0), (6, 6));
         assert_eq!(stable(5, 5, 2), (2, 5), "the log begins behind what it had of it");
         assert_eq!(stable_to(6, 5, 0, 6), (1, 5), "the process began with the marker in its log");
+        assert_eq!(stable_to(5, 5, 0, 6), (1, 5), "and nobody has the marker below its high watermark yet");
         assert_eq!(stable_to(5, 5, 0, 5), (1, 1), "what is open it knows");
     }
 

@@ -1,8 +1,13 @@
 //! Each replica's last stable offset (R-TXN-23).
 
+use std::collections::BTreeSet;
+
 use super::TransactionWatch;
+use super::reading::Known;
+use crate::kafka::log::Log;
+use crate::kafka::record::Batch;
 use crate::kafka::replication::Partition;
-use crate::kafka::types::{BrokerId, LeaderEpoch, NodeId, Offset, TopicId};
+use crate::kafka::types::{BrokerId, LeaderEpoch, NodeId, Offset, ProducerId, TopicId};
 use crate::sim::World;
 use crate::swarm::check::{Check, Verdict};
 use crate::swarm::counts::Counts;
@@ -18,11 +23,30 @@ pub struct StableLife {
     /// Where the log ended when the process began, or was cut back last.
     began_at: Offset,
     log_end: Offset,
+    high_watermark: Offset,
+    /// The log was cut back, and what is open not looked for since.
+    is_outdated: bool,
 }
 
 impl StableLife {
     fn is_of_life(&self, other: &StableLife) -> bool {
         (self.topic_id, self.incarnation) == (other.topic_id, other.incarnation)
+    }
+
+    /// As the replica goes on from how it was.
+    ///
+    /// It looks for what is open when its high watermark moves, its log start, or its log's end by an append, and not when it
+    /// cuts its log back behind its high watermark (`UnifiedLog.truncateTo`).
+    fn go_on(&mut self, before: &StableLife) {
+        if !self.is_of_life(before) {
+            return;
+        }
+        if before.log_end <= self.log_end {
+            self.began_at = before.began_at;
+        }
+        let marks = (before.high_watermark, before.log_end);
+        self.is_outdated = self.log_end < before.log_end
+            || (before.is_outdated && marks == (self.high_watermark, self.log_end));
     }
 
     /// Within a leadership it never falls: what opens behind it begins at the log's end.
@@ -36,6 +60,12 @@ impl StableLife {
             _ => Ok(()),
         }
     }
+}
+
+/// The producers that have a marker in `[from, to)`.
+fn enders(log: &Log, from: Offset, to: Offset) -> BTreeSet<ProducerId> {
+    let batches = log.batches_from(from).take_while(|batch| batch.base_offset() < to);
+    batches.filter(|batch| batch.is_control()).map(Batch::producer_id).collect()
 }
 
 impl TransactionWatch {
@@ -64,10 +94,11 @@ impl TransactionWatch {
             stable: partition.is_leader().then_some(stable),
             began_at: log_end,
             log_end,
+            high_watermark: mark,
+            is_outdated: false,
         };
-        if let Some(before) = before.filter(|before| life.is_of_life(before) && before.log_end <= log_end) {
-            life.began_at = before.began_at;
-        }
+        before.into_iter().for_each(|before| life.go_on(before));
+        let is_outdated = life.is_outdated;
         let place = || format!("{tp} on broker {broker}");
         before.map_or(Ok(()), |before| life.check_after(before)).map_err(|broken| broken.at(place()))?;
         self.lives.insert(key, life);
@@ -78,12 +109,17 @@ impl TransactionWatch {
         // A follower that comes later never sees what its leader has cleaned away by then.
         let holds =
             |base: Offset| log.batches_from(base).next().is_some_and(|batch| batch.base_offset() == base);
-        let (least, most) = reading.stable_end(mark, log.log_start_offset(), life.began_at, holds);
+        let enders = enders(log, mark, life.began_at);
+        let (log_start, forgotten) = (log.log_start_offset(), life.began_at);
+        let known = Known { high_watermark: mark, log_start, forgotten, enders: &enders };
+        let (least, most) = reading.stable_end(&known, holds);
+        let most = if is_outdated { mark } else { most };
         if (least..=most).contains(&stable) {
             return Ok(());
         }
         let fault = format!(
-            "its last stable offset is {stable}; with a high watermark of {mark} it is to be {least} to {most}"
+            "its last stable offset is {stable}; with a high watermark of {mark} and a log from {log_start} to {log_end} it is \
+             to be {least} to {most}"
         );
         Err(Check::StableOffset.broken(fault).at(place()))
     }
@@ -102,11 +138,41 @@ mod tests {
             stable: stable.map(Offset),
             began_at: Offset::ZERO,
             log_end: Offset::ZERO,
+            high_watermark: Offset::ZERO,
+            is_outdated: false,
         };
         let found = |before: StableLife, now: StableLife| now.check_after(&before).err().map(|b| b.check);
         assert_eq!(found(life(1, 4, Some(9)), life(1, 4, Some(8))), Some(Check::StableOffset));
         assert_eq!(found(life(1, 4, Some(9)), life(1, 4, Some(9))), None);
         assert_eq!(found(life(1, 4, Some(9)), life(1, 5, Some(8))), None, "another leadership");
         assert_eq!(found(life(1, 4, Some(9)), life(2, 4, Some(8))), None, "another life");
+    }
+
+    #[test]
+    fn a_log_that_was_cut_back_is_outdated_until_its_end_or_its_mark_moves_r_txn_23() {
+        let life = |log_end: i64, mark: i64| StableLife {
+            topic_id: TopicId::default(),
+            incarnation: 1,
+            leader_epoch: LeaderEpoch(4),
+            stable: None,
+            began_at: Offset(log_end),
+            log_end: Offset(log_end),
+            high_watermark: Offset(mark),
+            is_outdated: false,
+        };
+        let outdated = |lives: &[(i64, i64)]| {
+            let mut lives = lives.iter().map(|(end, mark)| life(*end, *mark));
+            let first = lives.next().expect("a life");
+            let last = lives.fold(first, |before, mut now| {
+                now.go_on(&before);
+                now
+            });
+            (last.is_outdated, last.began_at.0)
+        };
+        assert_eq!(outdated(&[(9, 5), (9, 6)]), (false, 9));
+        assert_eq!(outdated(&[(9, 5), (7, 5)]), (true, 7));
+        assert_eq!(outdated(&[(9, 5), (7, 5), (7, 5)]), (true, 7));
+        assert_eq!(outdated(&[(9, 5), (7, 5), (8, 5)]), (false, 7));
+        assert_eq!(outdated(&[(9, 5), (7, 5), (7, 6)]), (false, 7));
     }
 }
