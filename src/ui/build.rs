@@ -56,22 +56,7 @@ pub fn Build(props: &BuildProps) -> Html {
     };
     html! {
         <form ref={form} class="build-form" {onsubmit} {oninput}>
-            <div key="fields" class="build-fields">
-                { number("brokers", "brokers", 3, 1, 100) }
-                { number("controllers", "controllers", 3, 1, 5) }
-                { words("topic", "topic", "orders") }
-                { number("partitions", "partitions", 3, 1, 1_000) }
-                { number("replication-factor", "replication", 3, 1, 100) }
-                { number("min.insync.replicas", "min-insync", 2, 1, 100) }
-                { number("producers", "producers", 1, 0, 100) }
-                { words("records of each", "rate", "12/s") }
-                { words("keys", "keys", "cart-{0..7}") }
-                { choice("acks", "acks", &["all", "1", "0"]) }
-                { words("group", "group", "billing") }
-                { number("consumers", "consumers", 2, 0, 100) }
-                { choice("group.protocol", "protocol", &["classic", "consumer"]) }
-                { number("seed", "seed", 42, 0, i64::from(i32::MAX)) }
-            </div>
+            <Fields key="fields" />
             <label key="file" class="build-file"><span>{ "The file" }</span>
                 <textarea rows="10" readonly=true spellcheck="false" value={text.clone()} />
             </label>
@@ -80,6 +65,29 @@ pub fn Build(props: &BuildProps) -> Html {
                 <button type="submit" class="primary" disabled={text.is_empty()}>{ "Start this cluster" }</button>
             </div>
         </form>
+    }
+}
+
+/// Draws them once: what a person writes into them stays.
+#[component]
+fn Fields() -> Html {
+    html! {
+        <div class="build-fields">
+            { number("brokers", "brokers", 3, 1, 100) }
+            { number("controllers", "controllers", 3, 1, 5) }
+            { words("topic", "topic", "orders") }
+            { number("partitions", "partitions", 3, 1, 1_000) }
+            { number("replication-factor", "replication", 3, 1, 100) }
+            { number("min.insync.replicas", "min-insync", 2, 1, 100) }
+            { number("producers", "producers", 1, 0, 100) }
+            { words("records of each", "rate", "12/s") }
+            { words("keys", "keys", "cart-{0..7}") }
+            { choice("acks", "acks", &["all", "1", "0"]) }
+            { words("group", "group", "billing") }
+            { number("consumers", "consumers", 2, 0, 100) }
+            { choice("group.protocol", "protocol", &["classic", "consumer"]) }
+            { number("seed", "seed", 42, 0, i64::from(i32::MAX)) }
+        </div>
     }
 }
 
@@ -100,7 +108,11 @@ fn words(label: &'static str, name: &'static str, value: &'static str) -> Html {
 fn choice(label: &'static str, name: &'static str, values: &[&'static str]) -> Html {
     html! {
         <label key={name}><span>{ label }</span>
-            <select {name}>{ for values.iter().map(|value| html! { <option value={*value}>{ *value }</option> }) }</select>
+            <select {name}>
+                { for values.iter().enumerate().map(|(index, value)| html! {
+                    <option value={*value} selected={index == 0}>{ *value }</option>
+                }) }
+            </select>
         </label>
     }
 }

@@ -5,7 +5,7 @@ use wasm_bindgen::JsCast;
 use web_sys::{HtmlElement, HtmlInputElement, HtmlSelectElement};
 
 use super::page::{document, find};
-use super::time::{button, change};
+use super::time::{button, change, clock, until_clock};
 
 fn text_of(selector: &str) -> String {
     let element = document().query_selector(selector).expect("a selector");
@@ -69,6 +69,7 @@ pub async fn two_branches_and_a_change_are_compared() {
 pub async fn a_run_is_kept() {
     let branches = || text_of(".branch label span");
     let before = until_text(".branch label span", |text| text.ends_with("branches")).await;
+    let there = clock();
     let window = web_sys::window().expect("a browser");
     let event = web_sys::Event::new("pagehide").expect("an event");
     window.dispatch_event(&event).expect("delivered");
@@ -77,12 +78,10 @@ pub async fn a_run_is_kept() {
     let open =
         document().query_selector("dialog[open] .kept-runs button").expect("a selector").expect("a button");
     open.dyn_into::<HtmlElement>().expect("a button").click();
-    for _ in 0..1200 {
-        if document().query_selector("dialog[open]").expect("a selector").is_none() && branches() == before {
-            break;
-        }
-        TimeoutFuture::new(50).await;
-    }
+    until_clock("the run begins anew", |now| *now < *there).await;
+    until_clock("it comes to the moment again", |now| now == there).await;
+    TimeoutFuture::new(300).await;
+    assert_eq!(clock(), there, "and stands there");
     assert_eq!(branches(), before, "the branches are there again");
     assert_eq!(text_of(".answer"), "", "no digest on the way was another");
 }

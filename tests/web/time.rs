@@ -7,11 +7,11 @@ use web_sys::{Element, Event, EventInit, HtmlElement, HtmlInputElement, HtmlSele
 use super::page::{command, document, named, until};
 
 /// Virtual time as the page shows it.
-fn clock() -> String {
+pub fn clock() -> String {
     named("Virtual time").text_content().unwrap_or_default().trim().to_owned()
 }
 
-async fn until_clock(what: &str, fits: impl Fn(&str) -> bool) {
+pub async fn until_clock(what: &str, fits: impl Fn(&str) -> bool) {
     for _ in 0..1200 {
         if fits(&clock()) {
             return;

@@ -59,7 +59,9 @@ pub fn AskCompare(props: &AskProps) -> Html {
                     <label><span>{ "branch" }</span>
                         <select ref={other}>
                             { for branches.iter().enumerate().filter(|(index, _)| *index != current).map(|(index, branch)| html! {
-                                <option key={index} value={index.to_string()}>{ branch.name.to_string() }</option>
+                                <option key={index} value={index.to_string()} selected={index == usize::from(current == 0)}>
+                                    { branch.name.to_string() }
+                                </option>
                             }) }
                         </select>
                     </label>
@@ -72,7 +74,7 @@ pub fn AskCompare(props: &AskProps) -> Html {
                 <h3>{ "With the same run and one thing otherwise" }</h3>
                 <label key="suggested"><span>{ "suggestions" }</span>
                     <select onchange={on_suggested}>
-                        <option value="">{ "choose one, or write your own" }</option>
+                        <option value="" selected=true>{ "choose one, or write your own" }</option>
                         { for SUGGESTED.iter().map(|(change, what)| html! {
                             <option key={*change} value={*change}>{ format!("{change}: {what}") }</option>
                         }) }
