@@ -10,8 +10,8 @@
 //! - [`client`]: producers, consumers, share consumers and the administrator, as Kafka's Java clients behave or librdkafka's;
 //!   the programs that they run, applications that own two of them.
 //! - [`sim`]: virtual time, the network and its faults, processes, the trace and the digest.
-//! - [`lab`]: what a person works with. Scenario files, commands, sessions, the time machine, links, the narrator, the
-//!   ledger, the pace.
+//! - [`lab`]: what a person works with. Scenario files, commands, sessions, the time machine, comparisons, links, the
+//!   narrator, the ledger, measures, why something is so, the pace.
 //! - `conformance`: what Apache Kafka recorded, lived again. With the feature `native`.
 //! - `swarm`: clusters drawn from seeds, hit by faults and watched from outside. With the feature `native`.
 //! - `bench`: how fast it all is. With the feature `bench`.

@@ -2,8 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::kafka::types::NodeId;
-use crate::lab::footprint::{Footprint, Limit};
+use crate::lab::footprint::{self, Footprint, Limit};
 use crate::lab::session::Session;
 
 use super::Memory;
@@ -13,7 +12,7 @@ use super::speed::{LOADS, MIB, run_to};
 const LOOKS_MIN: [i64; 6] = [0, 1, 10, 20, 40, 60];
 
 /// So much there is of each part.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Parts {
     events: u64,
     events_dropped: u64,
@@ -29,28 +28,16 @@ struct Parts {
 impl Parts {
     fn of(session: &Session) -> Parts {
         let (world, trace) = (session.world(), session.world().trace());
-        let mut parts = Parts {
+        let logs = || footprint::replicas(world).map(|partition| &partition.log);
+        Parts {
             events: trace.len_ever() - trace.first_kept(),
             events_dropped: trace.first_kept(),
             ledger_batches: session.ledger().batches().count(),
             sentences: session.narrative().iter().count(),
-            ..Parts::default()
-        };
-        for (node, _) in world.processes() {
-            let (broker, controller) = match node {
-                NodeId::Broker(id) => (world.broker(id), None),
-                NodeId::Controller(id) => (None, world.controller(id)),
-                NodeId::Client(_) => (None, None),
-            };
-            for partition in broker.iter().flat_map(|broker| broker.replicas().partitions()) {
-                parts.log_batches += partition.log.batch_count();
-                parts.log_bytes += partition.log.size_bytes();
-            }
-            let raft = broker.map(|broker| broker.raft()).or(controller.map(|controller| controller.raft()));
-            parts.metadata_records +=
-                raft.map_or(0, |raft| raft.log().end_offset() - raft.log().start_offset());
+            log_batches: logs().map(|log| log.batch_count()).sum(),
+            log_bytes: logs().map(|log| log.size_bytes()).sum(),
+            metadata_records: footprint::metadata_records(world).sum(),
         }
-        parts
     }
 }
 

@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 
 use super::session::Session;
 use crate::kafka::record::Batch;
+use crate::kafka::replication::Partition;
 use crate::kafka::time::Time;
 use crate::kafka::types::{NodeId, TopicPartition};
-use crate::sim::TraceEntry;
+use crate::sim::{TraceEntry, World};
 
 pub const MIB: u64 = 1 << 20;
 /// What a page holds before it asks for the first time whether to go on.
@@ -53,25 +54,15 @@ impl Footprint {
             ..Footprint::default()
         };
         let mut largest: BTreeMap<&TopicPartition, i64> = BTreeMap::new();
-        let mut metadata_end = 0;
-        for (node, _) in world.processes() {
-            let (broker, controller) = match node {
-                NodeId::Broker(id) => (world.broker(id), None),
-                NodeId::Controller(id) => (None, world.controller(id)),
-                NodeId::Client(_) => (None, None),
-            };
-            for partition in broker.iter().flat_map(|broker| broker.replicas().partitions()) {
-                footprint.logs += partition.log.batch_count() * PER_BATCH_BYTES;
-                let bytes = largest.entry(&partition.tp).or_default();
-                *bytes = partition.log.size_bytes().max(*bytes);
-            }
-            let raft = broker.map(|broker| broker.raft()).or(controller.map(|controller| controller.raft()));
-            let records = raft.map_or(0, |raft| raft.log().end_offset() - raft.log().start_offset());
-            metadata_end = records.max(metadata_end);
-            footprint.metadata += records * PER_BATCH_BYTES;
+        for partition in replicas(world) {
+            footprint.logs += partition.log.batch_count() * PER_BATCH_BYTES;
+            let bytes = largest.entry(&partition.tp).or_default();
+            *bytes = partition.log.size_bytes().max(*bytes);
         }
         footprint.logs += largest.values().sum::<i64>();
-        footprint.metadata += metadata_end * PER_METADATA_RECORD_BYTES;
+        let longest = metadata_records(world).max().unwrap_or(0);
+        footprint.metadata =
+            metadata_records(world).sum::<i64>() * PER_BATCH_BYTES + longest * PER_METADATA_RECORD_BYTES;
         footprint
     }
 
@@ -86,6 +77,27 @@ impl Footprint {
         let an_hour = grown * HOUR_MS / i128::from(self.age.ms().max(1));
         (self.age >= SETTLED).then(|| u64::try_from(an_hour).unwrap_or(0))
     }
+}
+
+/// All replicas of all brokers.
+pub fn replicas(world: &World) -> impl Iterator<Item = &Partition> {
+    let brokers = world.processes().filter_map(|(node, _)| match node {
+        NodeId::Broker(id) => world.broker(id),
+        _ => None,
+    });
+    brokers.flat_map(|broker| broker.replicas().partitions().map(|partition| &**partition))
+}
+
+/// How many records the metadata log of each node has.
+pub fn metadata_records(world: &World) -> impl Iterator<Item = i64> {
+    world.processes().filter_map(|(node, _)| {
+        let raft = match node {
+            NodeId::Broker(id) => world.broker(id)?.raft(),
+            NodeId::Controller(id) => world.controller(id)?.raft(),
+            NodeId::Client(_) => return None,
+        };
+        Some(raft.log().end_offset() - raft.log().start_offset())
+    })
 }
 
 /// How much a page may hold.

@@ -1,5 +1,5 @@
-//! What a person works with: scenario, commands, journal, session, history, comparisons, links, narrator, ledger, measures, why
-//! and pace.
+//! What a person works with: scenario, commands, journal, session, history, comparisons, links, narrator, ledger, measures, why,
+//! pace and footprint.
 //!
 //! **Invariant:** everything a person can do here is a command, and seed, scenario and commands are the whole run.
 

@@ -39,7 +39,7 @@ const SILENCE_MS: i64 = 200;
 /// While only timers wait, the rest of the wait takes at least this long in real time at any moment.
 const APPROACH_REAL_MS: f64 = 100.0;
 /// A frame after a pause of the page (a hidden tab) counts as this long.
-const LONGEST_FRAME_MS: f64 = 100.0;
+pub const LONGEST_FRAME_MS: f64 = 100.0;
 /// Real time in which most of a change of speed is done: brakes are quick, acceleration is gentle.
 const BRAKE_MS: f64 = 120.0;
 const ACCELERATE_MS: f64 = 500.0;

@@ -6,7 +6,8 @@ use js_sys::Reflect;
 use web_sys::HtmlElement;
 use yew::prelude::*;
 
-use super::store::{Answer, use_slice, use_store};
+use super::answer::Answer;
+use super::store::{use_slice, use_store};
 use crate::view::act::{self, NewProducer, NewTopic};
 
 #[derive(PartialEq, Properties)]

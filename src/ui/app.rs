@@ -20,7 +20,7 @@ use super::keep;
 use super::keys::{self, Shortcut};
 use super::open::Open;
 use super::panel::Panel;
-use super::run::{DEFAULT_SCENARIO, Run};
+use super::run::{DEFAULT_NAME, DEFAULT_SCENARIO, Run};
 use super::share::{self, Share};
 use super::stage::Stage;
 use super::stage::flights::Painter;
@@ -32,7 +32,7 @@ use crate::view::announce::Announcer;
 
 /// Draws the page into `#app` and lets the cluster run.
 pub fn mount() {
-    let run = Run::open("Default cluster", DEFAULT_SCENARIO).expect("the default scenario is right");
+    let run = Run::open(DEFAULT_NAME, DEFAULT_SCENARIO).expect("the default scenario is right");
     let store = Store::new(run);
     if let Some(link) = share::in_address() {
         // What is wrong with it is said on the page, which shows the default cluster then.

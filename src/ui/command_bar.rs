@@ -5,7 +5,8 @@ use std::rc::Rc;
 use web_sys::HtmlInputElement;
 use yew::prelude::*;
 
-use super::store::{Answer, use_slice, use_store};
+use super::answer::Answer;
+use super::store::{use_slice, use_store};
 use crate::view::suggestions;
 
 #[derive(PartialEq, Properties)]

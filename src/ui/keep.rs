@@ -69,12 +69,18 @@ pub fn note_tab(id: &str) {
     }
 }
 
+/// What this tab shows from now on need not be kept.
+pub fn forget_tab() {
+    if let Some(storage) = of_tab() {
+        let _ = storage.remove_item(OF_TAB);
+    }
+}
+
 /// The run that this tab showed before it was loaded again, and its text. The tab forgets it until it is noted anew, so that
 /// a run that cannot be shown is not tried again and again.
 pub fn take_of_tab() -> Option<(String, String)> {
-    let tab = of_tab()?;
-    let id = tab.get_item(OF_TAB).ok()??;
-    let _ = tab.remove_item(OF_TAB);
+    let id = of_tab()?.get_item(OF_TAB).ok()??;
+    forget_tab();
     let text = read(&id)?;
     Some((id, text))
 }

@@ -5,6 +5,7 @@
 //! **Invariant:** no component changes or drives the run; all of that passes through [`store::Store`].
 
 pub mod add;
+pub mod answer;
 pub mod app;
 pub mod build;
 pub mod command_bar;

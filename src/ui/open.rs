@@ -8,6 +8,7 @@ use yew::platform::spawn_local;
 use yew::prelude::*;
 
 use super::keep;
+use super::run::{DEFAULT_NAME, DEFAULT_SCENARIO};
 use super::share::ROUTE;
 use super::store::use_store;
 
@@ -49,8 +50,8 @@ pub fn Open(props: &OpenProps) -> Html {
         text.set(area.value());
     });
     let onsubmit = {
-        let (name, text, refusal, on_done) =
-            (name.clone(), text.clone(), refusal.setter(), props.on_done.clone());
+        let (store, on_done) = (store.clone(), props.on_done.clone());
+        let (name, text, refusal) = (name.clone(), text.clone(), refusal.setter());
         Callback::from(move |event: SubmitEvent| {
             event.prevent_default();
             // A saved run is a link's text; everything else is a scenario.
@@ -66,6 +67,13 @@ pub fn Open(props: &OpenProps) -> Html {
             }
         })
     };
+    let on_default = {
+        let on_done = props.on_done.clone();
+        Callback::from(move |_: MouseEvent| {
+            store.open(DEFAULT_NAME, DEFAULT_SCENARIO).expect("the default scenario is right");
+            on_done.emit(());
+        })
+    };
     html! {
         <form class="open-form" {onsubmit}>
             <p key="intro">{ "A scenario is a TOML or JSON file: seed, network, brokers, topics, clients and timed commands. A saved run or a link opens here too." }</p>
@@ -78,6 +86,7 @@ pub fn Open(props: &OpenProps) -> Html {
                 { refusal.as_deref().unwrap_or("").to_owned() }
             </p>
             <div key="buttons" class="dialog-buttons">
+                <button key="default" type="button" onclick={on_default}>{ "The default cluster" }</button>
                 <button key="build" type="button" onclick={props.on_build.reform(|_| ())}>{ "Build one" }</button>
                 <button key="open" type="submit" class="primary" disabled={text.trim().is_empty()}>{ "Open" }</button>
             </div>

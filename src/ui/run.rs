@@ -18,6 +18,7 @@ use crate::lab::session::{CommandFailure, Options, Session, Stop};
 use crate::sim::Refusal;
 
 /// The cluster that the page opens with.
+pub const DEFAULT_NAME: &str = "Default cluster";
 pub const DEFAULT_SCENARIO: &str = include_str!("../../static/scenarios/default.toml");
 /// Time of the reader that one frame may spend on the run, in milliseconds.
 const BUDGET_MS: f64 = 4.0;
@@ -28,7 +29,10 @@ const EVENTS_AT_ONCE: u64 = 32;
 /// "Run to the next change" gives up after this much virtual time.
 const LONGEST_SEARCH_MS: i64 = 120_000;
 /// As [`BUDGET_MS`], while there is nothing to look at.
-const UNSEEN_BUDGET_MS: f64 = 12.0;
+pub const UNSEEN_BUDGET_MS: f64 = 12.0;
+
+/// Why a run stands still that nobody has paused.
+pub const FULL: &str = "the page holds as much as it may";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
@@ -322,10 +326,9 @@ impl Run {
     /// Goes on for a frame of `elapsed_ms`; whether there is anything new. `held_bytes`: what the page holds in memory.
     pub fn go_on(&mut self, elapsed_ms: f64, held_bytes: u64, clock: &dyn Fn() -> f64) -> bool {
         let arrived = self.arrive();
-        if self.mode != Mode::Paused && self.limit.is_reached(held_bytes) {
+        if self.mode != Mode::Paused && self.fills_up(held_bytes) {
             self.mode = Mode::Paused;
-            self.reason = "the page holds as much as it may";
-            self.full = Some(self.limit.notice(held_bytes));
+            self.reason = FULL;
             return true;
         }
         match self.mode {
@@ -389,6 +392,15 @@ impl Run {
                 return;
             }
         }
+    }
+
+    /// Whether the page holds as much as it may, for this run and what it is compared with; it may hold more from then on.
+    pub fn fills_up(&mut self, held_bytes: u64) -> bool {
+        let is_full = self.limit.is_reached(held_bytes);
+        if is_full {
+            self.full = Some(self.limit.notice(held_bytes));
+        }
+        is_full
     }
 
     /// That the page holds as much as it may and stands still, in words.

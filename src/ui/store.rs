@@ -10,9 +10,10 @@ use std::rc::Rc;
 
 use yew::prelude::*;
 
+use super::answer::Answer;
 use super::compare::player::Player;
 use super::crash;
-use super::keep::{self, KeepError};
+use super::keep;
 use super::run::{Run, Transport};
 use crate::kafka::time::Time;
 use crate::lab::compare::{CompareError, Comparison};
@@ -31,54 +32,6 @@ use crate::view::timeline::Timeline;
 
 /// A number that ticks is published this often, in milliseconds.
 const TICK_MS: f64 = 100.0;
-
-/// What came of the last thing that was asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// A command was given.
-    Given(Rc<str>),
-    /// A command was refused, for a reason in one sentence.
-    Refused { text: Rc<str>, reason: Rc<str> },
-    /// What was asked, as lines.
-    Told { question: Rc<str>, lines: Rc<[Rc<str>]> },
-    /// How quick this browser is, as a sentence.
-    Measured(Rc<str>),
-    /// A link cannot be opened, and why.
-    BadLink(Rc<str>),
-    /// A linked run goes otherwise here.
-    Parted(Rc<str>),
-    /// The page holds as much as it may.
-    Full(Rc<str>),
-    /// There is no mark to go to.
-    NoMark { after: bool },
-    /// The browser does not keep the run, and why.
-    NotKept(KeepError),
-}
-
-impl Answer {
-    fn of_command(text: &str, refusal: Option<Rc<str>>) -> Rc<Answer> {
-        let text = Rc::from(text);
-        Rc::new(match refusal {
-            None => Answer::Given(text),
-            Some(reason) => Answer::Refused { text, reason },
-        })
-    }
-
-    /// The command that it is about.
-    pub fn command(&self) -> Option<&str> {
-        match self {
-            Answer::Given(text) | Answer::Refused { text, .. } => Some(text),
-            _ => None,
-        }
-    }
-
-    pub fn refusal(&self) -> Option<&Rc<str>> {
-        match self {
-            Answer::Refused { reason, .. } => Some(reason),
-            _ => None,
-        }
-    }
-}
 
 /// One publication.
 #[derive(Clone, Debug)]
@@ -385,6 +338,7 @@ impl Store {
     }
 
     fn begin(&self, run: Run, id: String) {
+        keep::forget_tab();
         self.change(|state| {
             crash::note(run.session().seed(), &run.journal());
             state.run = run;
@@ -456,11 +410,14 @@ impl State {
 
     fn go_on(&mut self, real_ms: f64) {
         let elapsed_ms = real_ms - self.last_frame_ms.replace(real_ms).unwrap_or(real_ms);
-        if let Some(player) = &mut self.comparison {
-            self.dirty |= player.go_on(elapsed_ms, &now_ms);
-            return;
+        match &mut self.comparison {
+            Some(player) if player.is_running() && self.run.fills_up(held_bytes()) => {
+                player.fill_up();
+                self.dirty = true;
+            }
+            Some(player) => self.dirty |= player.go_on(elapsed_ms, &now_ms),
+            None => self.dirty |= self.run.go_on(elapsed_ms, held_bytes(), &now_ms),
         }
-        self.dirty |= self.run.go_on(elapsed_ms, held_bytes(), &now_ms);
         if let Some(notice) = self.run.take_full() {
             self.answer = Some(Rc::new(Answer::Full(Rc::from(notice))));
             self.urgent = true;

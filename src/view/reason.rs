@@ -38,10 +38,10 @@ pub struct LinkView {
 }
 
 impl ChainView {
-    /// "and 3 steps between"
-    pub fn hidden(&self) -> String {
+    /// "and 3 steps between"; `None` if all changed something.
+    pub fn hidden(&self) -> Option<String> {
         let hidden = self.links.iter().filter(|link| link.is_routine).count();
-        format!("and {} between", count(hidden as i64, "step"))
+        (hidden > 0).then(|| format!("and {} between", count(hidden as i64, "step")))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The administrator's tools: `kafka-topics.sh`, `kafka-configs.sh`, `kafka-leader-election.sh`,
-//! `kafka-reassign-partitions.sh`, `kafka-delete-records.sh`, `kafka-consumer-groups.sh`, `kafka-transactions.sh` and `kafka-features.sh` on top of
-//! Kafka's `KafkaAdminClient`.
+//! `kafka-reassign-partitions.sh`, `kafka-delete-records.sh`, `kafka-consumer-groups.sh`, `kafka-transactions.sh` and
+//! `kafka-features.sh` on top of Kafka's `KafkaAdminClient`.
 //!
 //! Operations are worked off one after the other, as a person at a shell would have it. What a change did to the cluster
 //! is told by the controller's events; only a refusal is told here.

@@ -73,11 +73,15 @@ impl Producers {
         open.into_iter().chain(ended).min()
     }
 
+    /// Whose open transaction begins first.
+    pub fn oldest_open(&self) -> Option<ProducerId> {
+        self.ongoing.values().next().copied()
+    }
+
     /// When the producer of the oldest open transaction last wrote here, in milliseconds since 1970
     /// (`oldestTxnLastTimestamp`).
     pub(super) fn oldest_transaction_timestamp_ms(&self) -> Option<i64> {
-        let (_, producer) = self.ongoing.first_key_value()?;
-        self.get(*producer).map(Producer::last_timestamp_ms)
+        self.get(self.oldest_open()?).map(Producer::last_timestamp_ms)
     }
 
     /// The place of a batch that was sent before and is not to be stored again (R-PROD-25).

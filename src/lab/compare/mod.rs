@@ -188,7 +188,7 @@ impl Comparison {
             let next = self.sides.each_ref().map(|side| side.next_told(now));
             match &next {
                 [None, None] => return,
-                [Some((left, first)), Some((right, second))] if first == second => {
+                [Some((left, first)), Some((right, second))] if first.is_same_as(second) => {
                     (self.sides[0].told, self.sides[1].told) = (*left, *right);
                 }
                 _ => {

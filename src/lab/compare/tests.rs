@@ -128,6 +128,15 @@ fn cooperative_members_keep_what_does_not_move_and_need_a_second_round() {
     );
 }
 
+/// Members of the two protocols send other requests from the start, and the first sentences tell the same all the same.
+#[test]
+fn what_both_say_at_one_moment_is_no_parting() {
+    let comparison = changed(DEFAULT, &[], "consumers group.protocol=consumer", 14_000);
+    let parting = comparison.parting().expect("one group is of another protocol");
+    let [left, right] = parting.sentences.each_ref().map(|told| told.as_ref().map(|told| &told.title));
+    assert_ne!(left, right, "at {}", parting.time);
+}
+
 /// A49 by two runs: who commits first loses what a crash interrupts, who commits last repeats it.
 #[test]
 fn committing_before_processing_loses_what_committing_after_it_repeats() {

@@ -150,9 +150,7 @@ pub struct Measures {
 impl Measures {
     /// Takes in what has happened since. `min_isr` is what a topic demands now.
     pub fn follow(&mut self, trace: &Trace, min_isr: impl Fn(&Topic) -> i32) {
-        for entry in trace.since(self.heard) {
-            self.hear(entry.key.time, &entry.event, &min_isr);
-        }
+        trace.for_each_since(self.heard, |entry| self.hear(entry.key.time, &entry.event, &min_isr));
         self.heard = trace.len_ever();
     }
 

@@ -70,6 +70,12 @@ pub struct Sentence {
 }
 
 impl Sentence {
+    /// Whether the other says the same of the same moment, whatever else happened in its run before.
+    pub fn is_same_as(&self, other: &Sentence) -> bool {
+        let said = |of: &Sentence| Sentence { event: 0, ..of.clone() };
+        said(self) == said(other)
+    }
+
     fn new(time: Time, tone: Tone, about: Subject, title: impl Into<String>) -> Sentence {
         Sentence { time, event: 0, tone, about, title: title.into(), detail: String::new(), rules: &[] }
     }

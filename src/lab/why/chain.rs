@@ -19,6 +19,8 @@ pub struct Link {
     pub about: Option<Subject>,
     /// A step on the way that changed nothing for itself.
     pub is_routine: bool,
+    /// Somebody asked for it: the person who watches, or the scenario.
+    pub is_command: bool,
 }
 
 impl Link {
@@ -47,13 +49,14 @@ impl Chain {
             }
             next = cause::of(past, number);
         }
-        if !ends_with_a_command(&links) {
+        if !links.last().is_some_and(|last| last.is_command) {
             links.push(Link {
                 time: Time::ZERO,
                 text: "the run begins with the servers of the scenario".to_owned(),
                 detail: String::new(),
                 about: None,
                 is_routine: false,
+                is_command: false,
             });
         }
         // What was asked for is told, however small.
@@ -74,18 +77,11 @@ impl Chain {
     }
 }
 
-const GIVEN: &str = "you gave the command: ";
-const SCENARIO: &str = "the scenario says";
-
-fn ends_with_a_command(links: &[Link]) -> bool {
-    links.last().is_some_and(|last| last.text.starts_with(GIVEN) || last.text.starts_with(SCENARIO))
-}
-
 fn link(past: &Past, number: u64, happened: &Happened) -> Link {
     let time = happened.time;
     if let Event::CommandGiven { text } = &happened.event {
         let text = given(past, time, text);
-        return Link { time, text, detail: String::new(), about: None, is_routine: false };
+        return Link { time, text, detail: String::new(), about: None, is_routine: false, is_command: true };
     }
     let alone = past.narrator(number).tell_alone(time, &happened.event);
     match alone.as_ref().or(happened.told.as_deref()) {
@@ -95,6 +91,7 @@ fn link(past: &Past, number: u64, happened: &Happened) -> Link {
             detail: sentence.detail.clone(),
             about: Some(sentence.about.clone()),
             is_routine: false,
+            is_command: false,
         },
         None => Link {
             time,
@@ -102,6 +99,7 @@ fn link(past: &Past, number: u64, happened: &Happened) -> Link {
             detail: String::new(),
             about: None,
             is_routine: true,
+            is_command: false,
         },
     }
 }
@@ -112,10 +110,10 @@ fn given(past: &Past, time: Time, text: &str) -> String {
     let by_hand =
         session.journal().entries().iter().any(|entry| entry.place.time == time && entry.text == text);
     if by_hand {
-        return format!("{GIVEN}{text}");
+        return format!("you gave the command: {text}");
     }
     match session.scenario_line(text) {
-        Some(line) => format!("{SCENARIO} (line {line}): {text}"),
-        None => format!("{SCENARIO}: {text}"),
+        Some(line) => format!("the scenario says (line {line}): {text}"),
+        None => format!("the scenario says: {text}"),
     }
 }

@@ -6,15 +6,11 @@ use std::rc::Rc;
 
 use crate::kafka::time::Time;
 use crate::lab::compare::Comparison;
-use crate::lab::pace::Step;
-use crate::ui::run::Transport;
+use crate::lab::pace::{LONGEST_FRAME_MS, Step};
+use crate::ui::run::{FULL, Transport, UNSEEN_BUDGET_MS};
 
-/// Time of the reader that one frame may spend on the two runs, in milliseconds.
-const BUDGET_MS: f64 = 12.0;
 /// Events between two looks at the clock.
 const EVENTS_AT_ONCE: u64 = 64;
-/// A frame after a pause of the page (a hidden tab) counts as this long.
-const LONGEST_FRAME_MS: f64 = 100.0;
 /// Virtual milliseconds in a real one unless the reader chooses otherwise.
 const SPEED: f64 = 10.0;
 
@@ -23,6 +19,8 @@ enum Mode {
     /// Runs as fast as it can up to where the runs had come that are compared.
     Arriving,
     Paused,
+    /// Paused since the page holds as much as it may.
+    Full,
     Playing,
 }
 
@@ -48,10 +46,19 @@ impl Player {
 
     pub fn play_or_pause(&mut self) {
         self.mode = match self.mode {
-            Mode::Paused if self.comparison.now() < self.comparison.until() => Mode::Arriving,
-            Mode::Paused => Mode::Playing,
+            Mode::Paused | Mode::Full if self.comparison.now() < self.comparison.until() => Mode::Arriving,
+            Mode::Paused | Mode::Full => Mode::Playing,
             Mode::Arriving | Mode::Playing => Mode::Paused,
         };
+    }
+
+    pub fn is_running(&self) -> bool {
+        matches!(self.mode, Mode::Arriving | Mode::Playing)
+    }
+
+    /// Stands still since the page holds as much as it may, until somebody plays on.
+    pub fn fill_up(&mut self) {
+        self.mode = Mode::Full;
     }
 
     pub fn choose_speed(&mut self, speed: Option<Step>) {
@@ -61,7 +68,7 @@ impl Player {
     /// Goes on for a frame of `elapsed_ms`; whether there is anything new.
     pub fn go_on(&mut self, elapsed_ms: f64, clock: &dyn Fn() -> f64) -> bool {
         match self.mode {
-            Mode::Paused => return false,
+            Mode::Paused | Mode::Full => return false,
             Mode::Arriving => self.target = self.comparison.until(),
             Mode::Playing if !self.is_behind => {
                 let virtual_us = elapsed_ms.min(LONGEST_FRAME_MS) * self.speed() * 1000.0;
@@ -69,7 +76,7 @@ impl Player {
             }
             Mode::Playing => {}
         }
-        let until_ms = clock() + BUDGET_MS;
+        let until_ms = clock() + UNSEEN_BUDGET_MS;
         let mut arrived = false;
         while !arrived && clock() < until_ms {
             arrived = self.comparison.run(self.target, EVENTS_AT_ONCE);
@@ -87,12 +94,13 @@ impl Player {
 
     pub fn transport(&self) -> Transport {
         Transport {
-            playing: self.mode != Mode::Paused,
+            playing: self.is_running(),
             automatic: self.speed.is_none(),
             speed: self.speed(),
             reason: match self.mode {
                 Mode::Arriving => "running both up to where they were",
                 Mode::Paused => "paused",
+                Mode::Full => FULL,
                 Mode::Playing if self.is_behind => "as fast as this machine can",
                 Mode::Playing => "both on one clock",
             },

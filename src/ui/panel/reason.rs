@@ -91,7 +91,6 @@ fn Chain(props: &ChainProps) -> Html {
     let all = use_state_eq(|| false);
     let view = &props.view;
     let shown = view.links.iter().filter(|link| *all || !link.is_routine);
-    let hidden = view.links.iter().filter(|link| link.is_routine).count();
     let onclick = {
         let all = all.clone();
         move |_: MouseEvent| all.set(!*all)
@@ -103,9 +102,9 @@ fn Chain(props: &ChainProps) -> Html {
                     <Step key={format!("{index} {}", link.text)} view={link.clone()} />
                 }) }
             </ol>
-            if hidden > 0 {
+            if let Some(hidden) = view.hidden() {
                 <button key="more" type="button" class="why" aria-expanded={all.to_string()} {onclick}>
-                    { if *all { "Only what changed something".to_owned() } else { view.hidden() } }
+                    { if *all { "Only what changed something".to_owned() } else { hidden } }
                 </button>
             }
         </>

@@ -9,8 +9,9 @@ use crate::client::consumer::{Consumer, Waiting};
 use crate::client::program::{Activity, Program};
 use crate::client::share_consumer::{ShareConsumer, Waiting as SharedWaiting};
 use crate::kafka::event::{Event, TransactionEvent};
-use crate::kafka::types::{ClientName, GroupId, Offset, TopicPartition};
+use crate::kafka::types::{ClientName, GroupId, Offset, ProducerId, TopicPartition, TransactionalId};
 use crate::lab::words::{duration, list};
+use crate::sim::Machine;
 
 pub fn unmet(past: &Past, client: &ClientName, consumer: &Consumer) -> Option<Unmet> {
     let now = past.present().now();
@@ -148,40 +149,39 @@ fn behind_transaction(
     if isolation != IsolationLevel::ReadCommitted || position < stable || stable >= mark {
         return None;
     }
-    let added = past.newest(|event| {
-        matches!(event, Event::Transaction(TransactionEvent::Added { partitions, .. }) if partitions.contains(tp))
-    });
-    let left = time_of_transaction(past, added);
+    let open = partition.log.producers().oldest_open().and_then(|producer| open_transaction(past, producer));
     let what = format!(
         "reads committed data and stands at {position} of {tp}, behind an open transaction{}; the high watermark is {mark}",
-        left.unwrap_or_default()
+        open.as_ref().map(|(id, left)| format!(" of {id}{left}")).unwrap_or_default()
     );
+    let added = open.and_then(|(id, _)| {
+        past.newest(|event| {
+            matches!(event, Event::Transaction(TransactionEvent::Added { id: of, partitions, .. })
+                if *of == id && partitions.contains(tp))
+        })
+    });
     Some(Unmet::new(what).since(added))
 }
 
-/// `, which its coordinator aborts by its timeout, 40 s left`
-fn time_of_transaction(past: &Past, added: Option<u64>) -> Option<String> {
-    let Event::Transaction(TransactionEvent::Added { id, .. }) = &past.get(added?)?.event else {
-        return None;
-    };
-    let now = past.present().now();
-    let world = past.world();
-    let mut brokers = world.processes().filter_map(|(_, process)| match process.machine() {
-        Some(crate::sim::Machine::Broker(broker)) => Some(broker),
+/// The id under which a producer has a transaction open, and `, which its coordinator aborts by its timeout, 40 s left`.
+fn open_transaction(past: &Past, producer: ProducerId) -> Option<(TransactionalId, String)> {
+    let mut brokers = past.world().processes().filter_map(|(_, process)| match process.machine() {
+        Some(Machine::Broker(broker)) => Some(broker),
         _ => None,
     });
-    let facts = brokers.find_map(|broker| {
+    let (id, facts) = brokers.find_map(|broker| {
         let mut shards = broker.transactions().shards();
         shards.find_map(|(_, shard)| {
-            shard.transactions().find(|(of, _)| *of == id).map(|(_, t)| t.facts().clone())
+            let mut known = shard.transactions().map(|(id, transaction)| (id, transaction.facts()));
+            known.find(|(_, facts)| facts.producer_id == producer)
         })
     })?;
-    let open_ms = now.wall_ms() - facts.start_timestamp_ms;
-    let left_ms = i64::from(facts.timeout_ms) - open_ms;
-    Some(match left_ms {
-        1.. => format!(" of {id}, which its coordinator aborts by its timeout, {} left", duration(left_ms)),
-        _ => format!(" of {id}"),
-    })
+    let open_ms = past.present().now().wall_ms() - facts.start_timestamp_ms;
+    let left = match i64::from(facts.timeout_ms) - open_ms {
+        left_ms @ 1.. => format!(", which its coordinator aborts by its timeout, {} left", duration(left_ms)),
+        _ => String::new(),
+    };
+    Some((id.clone(), left))
 }
 
 /// There is something to read, and its leader does not hand it out.

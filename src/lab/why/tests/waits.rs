@@ -167,6 +167,19 @@ fn a_consumer_waits_r_cons_3() {
               00:10.000  you gave the command: begin transaction of bank
         "#]],
     );
+    // Others end theirs in the same partition, behind the one that is open.
+    let other =
+        "add producer other to orders rate 4/s keys none transaction every 2 records transactional.id=bank-2";
+    let two = [&open[..], &[(12_500, other)]].concat();
+    check(
+        &run("calm", &two, 20_000),
+        "careful",
+        &expect![[r#"
+        careful reads committed data and stands at 32 of orders-1, behind an open transaction of bank-1, which its coordinator aborts by its timeout, 50.2 s left; the high watermark is 120.
+          00:10.275  orders-1 in the transaction of bank-1
+          00:10.000  you gave the command: begin transaction of bank
+    "#]],
+    );
 }
 
 #[test]
