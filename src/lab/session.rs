@@ -262,7 +262,7 @@ impl Session {
             Question::Ledger(within) => Ok(self.ledger.tell(within)),
             Question::Story { of, number, column } => {
                 // What the ledger has let go is lived again, with a ledger that lets nothing go.
-                let again = || self.replay_with(Ledger::new(i64::MAX)).ledger.story_named(of, *number);
+                let again = || self.replay_with(Ledger::whole()).ledger.story_named(of, *number);
                 let story = self.ledger.story_named(of, *number);
                 let story = story.or_else(|| self.ledger.has_forgotten().then(again).flatten());
                 let missing = || {

@@ -7,33 +7,40 @@ use std::hash::{Hash, Hasher};
 
 /// FNV-1a over what is hashed into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Digest(u64);
+pub struct Digest {
+    value: u64,
+    words: u64,
+}
 
 impl Default for Digest {
     fn default() -> Self {
-        Digest(0xcbf2_9ce4_8422_2325)
+        Digest { value: 0xcbf2_9ce4_8422_2325, words: 0 }
     }
 }
 
 impl Digest {
-    pub fn fold(&mut self, value: &impl Hash) {
+    /// Takes in a value, and says of how many bytes it was, at eight for each number.
+    pub fn fold(&mut self, value: &impl Hash) -> usize {
+        let before = self.words;
         value.hash(self);
+        (self.words - before) as usize * size_of::<u64>()
     }
 
     pub fn value(self) -> u64 {
-        self.0
+        self.value
     }
 
     fn word(&mut self, word: u64) {
         // One multiplication a word: FNV's prime, then the high half folded down.
-        let mixed = (self.0 ^ word).wrapping_mul(0x0000_0100_0000_01b3);
-        self.0 = mixed ^ (mixed >> 32);
+        let mixed = (self.value ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+        self.value = mixed ^ (mixed >> 32);
+        self.words += 1;
     }
 }
 
 impl Hasher for Digest {
     fn finish(&self) -> u64 {
-        self.0
+        self.value
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -106,6 +113,14 @@ mod tests {
         assert_ne!(digest((1u32, 2u32)), digest((2u32, 1u32)));
         assert_ne!(digest("ab"), digest("abc"));
         assert_ne!(digest(vec!["a", "b"]), digest(vec!["ab"]));
+    }
+
+    #[test]
+    fn it_says_how_much_it_took_in() {
+        let mut digest = Digest::default();
+        assert_eq!(digest.fold(&(1u8, 2i64)), 16);
+        assert!((80..=96).contains(&digest.fold(&vec![7i64; 10])));
+        assert!(digest.fold(&"x".repeat(10_000)) >= 10_000);
     }
 
     #[test]

@@ -28,10 +28,24 @@ pub struct TraceEntry {
 /// Few enough that the first event after a checkpoint copies little.
 const ENTRIES_PER_CHUNK: usize = 128;
 
-/// About 20 MB of typical events.
+/// Typical events are about 20 MB then.
 const MAX_CHUNKS: usize = 800;
 
-type Chunk = Vec<TraceEntry>;
+/// What it holds at most, but for the newest chunk: those of 1,000 partitions name many at once.
+pub const MAX_BYTES: usize = 64 << 20;
+
+#[derive(Clone, Debug, Default)]
+struct Chunk {
+    entries: Vec<TraceEntry>,
+    bytes: usize,
+}
+
+impl Chunk {
+    fn push(&mut self, entry: TraceEntry, bytes: usize) {
+        self.entries.push(entry);
+        self.bytes += bytes;
+    }
+}
 
 /// As many of the newest entries as are kept. Copies share all but the chunk that is being written.
 #[derive(Clone, Debug, Default)]
@@ -39,38 +53,52 @@ pub struct Trace {
     /// All full but the last.
     chunks: VecDeque<Rc<Chunk>>,
     dropped: u64,
+    bytes: usize,
 }
 
 impl Trace {
-    pub fn push(&mut self, entry: TraceEntry) {
+    /// Adds an entry whose event has so many bytes in lists and texts, at most.
+    pub fn push(&mut self, entry: TraceEntry, list_bytes: usize) {
+        let bytes = size_of::<TraceEntry>() + list_bytes;
+        self.bytes += bytes;
         match self.chunks.back_mut() {
-            Some(last) if last.len() < ENTRIES_PER_CHUNK => Rc::make_mut(last).push(entry),
-            _ => self.begin_chunk(entry),
+            Some(last) if last.entries.len() < ENTRIES_PER_CHUNK => Rc::make_mut(last).push(entry, bytes),
+            _ => self.begin_chunk(entry, bytes),
         }
     }
 
-    fn begin_chunk(&mut self, entry: TraceEntry) {
-        if self.chunks.len() == MAX_CHUNKS {
-            self.chunks.pop_front();
-            self.dropped += ENTRIES_PER_CHUNK as u64;
+    fn begin_chunk(&mut self, entry: TraceEntry, bytes: usize) {
+        while self.chunks.len() >= MAX_CHUNKS || self.chunks.len() > 1 && self.bytes > MAX_BYTES {
+            self.drop_oldest_chunk();
         }
-        let mut chunk = Vec::with_capacity(ENTRIES_PER_CHUNK);
-        chunk.push(entry);
+        let mut chunk = Chunk { entries: Vec::with_capacity(ENTRIES_PER_CHUNK), bytes: 0 };
+        chunk.push(entry, bytes);
         self.chunks.push_back(Rc::new(chunk));
+    }
+
+    fn drop_oldest_chunk(&mut self) {
+        if let Some(oldest) = self.chunks.pop_front() {
+            self.dropped += ENTRIES_PER_CHUNK as u64;
+            self.bytes -= oldest.bytes;
+        }
     }
 
     /// Lets all go but the newest, at least `events` of them.
     pub fn keep_newest(&mut self, events: usize) {
         let chunks = events.div_ceil(ENTRIES_PER_CHUNK) + 1;
         while self.chunks.len() > chunks {
-            self.chunks.pop_front();
-            self.dropped += ENTRIES_PER_CHUNK as u64;
+            self.drop_oldest_chunk();
         }
+    }
+
+    /// What the entries that are kept have in memory, at most.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// How many events there have been.
     pub fn len_ever(&self) -> u64 {
-        let last = self.chunks.back().map_or(0, |chunk| chunk.len());
+        let last = self.chunks.back().map_or(0, |chunk| chunk.entries.len());
         let full = self.chunks.len().saturating_sub(1) * ENTRIES_PER_CHUNK;
         self.dropped + (full + last) as u64
     }
@@ -91,7 +119,7 @@ impl Trace {
         let mut index = skip as usize % ENTRIES_PER_CHUNK;
         let chunk = skip as usize / ENTRIES_PER_CHUNK;
         for chunk in self.chunks.range(chunk.min(self.chunks.len())..) {
-            chunk.iter().skip(index).for_each(&mut act);
+            chunk.entries.iter().skip(index).for_each(&mut act);
             index = 0;
         }
     }
@@ -100,9 +128,9 @@ impl Trace {
     pub fn since(&self, from: u64) -> impl DoubleEndedIterator<Item = &TraceEntry> {
         let skip = from.clamp(self.dropped, self.len_ever()) - self.dropped;
         let (chunk, index) = (skip as usize / ENTRIES_PER_CHUNK, skip as usize % ENTRIES_PER_CHUNK);
-        let first = self.chunks.get(chunk).map_or(&[][..], |first| &first[index..]);
+        let first = self.chunks.get(chunk).map_or(&[][..], |first| &first.entries[index..]);
         let rest = self.chunks.range((chunk + 1).min(self.chunks.len())..);
-        first.iter().chain(rest.flat_map(|chunk| chunk.iter()))
+        first.iter().chain(rest.flat_map(|chunk| chunk.entries.iter()))
     }
 }
 
@@ -113,15 +141,16 @@ mod tests {
     use crate::kafka::types::{BrokerId, ClientName};
 
     fn trace(events: u64) -> Trace {
+        trace_of(events, 8)
+    }
+
+    fn trace_of(events: u64, list_bytes: usize) -> Trace {
         let mut trace = Trace::default();
         for sequence in 0..events {
             let (node, name) = (BrokerId(1).into(), ClientName::new("broker-1"));
             let key = Key { sequence, ..Key::default() };
-            trace.push(TraceEntry {
-                key,
-                cause: None,
-                event: Event::Process { node, name, act: Act::Started },
-            });
+            let event = Event::Process { node, name, act: Act::Started };
+            trace.push(TraceEntry { key, cause: None, event }, list_bytes);
         }
         trace
     }
@@ -161,5 +190,20 @@ mod tests {
         assert_eq!(trace.len_ever(), full + 1);
         assert_eq!(numbers(trace.since(0)).first(), Some(&(ENTRIES_PER_CHUNK as u64)));
         assert_eq!(numbers(trace.since(full)), [full]);
+    }
+
+    #[test]
+    fn large_events_are_fewer() {
+        let large = trace_of(100_000, 10_000);
+        assert!(large.bytes() <= MAX_BYTES + ENTRIES_PER_CHUNK * 11_000, "{}", large.bytes());
+        assert!(large.bytes() > MAX_BYTES / 10 * 9, "no more is let go than must be");
+        assert_eq!(large.len_ever(), 100_000);
+        let kept = large.entries().count();
+        assert_eq!(large.bytes(), kept * (size_of::<TraceEntry>() + 10_000));
+        assert_eq!(numbers(large.since(0)).first(), Some(&large.first_kept()));
+        assert!(
+            trace_of(1_000, MAX_BYTES).entries().count() >= 2 * ENTRIES_PER_CHUNK - 128,
+            "the newest are kept, whatever they hold"
+        );
     }
 }

@@ -246,10 +246,10 @@ impl World {
 
     /// Notes what happened.
     pub(super) fn tell(&mut self, event: Event) {
-        self.digest.fold(&event);
+        let bytes = self.digest.fold(&event);
         let (key, cause) =
             self.current.unwrap_or((Key { time: self.now, sequence: self.next_sequence }, None));
-        self.trace.push(TraceEntry { key, cause, event });
+        self.trace.push(TraceEntry { key, cause, event }, bytes);
     }
 
     pub(super) fn start_controller(&mut self, id: ControllerId) {

@@ -319,8 +319,13 @@ impl Run {
             (copy.events_done() as f64 / seconds, copy.now().ms() as f64 / 1000.0 / seconds);
         format!(
             "This browser carries out {events:.0} events a second: {virtual_s:.0} virtual seconds in a real one. {}",
-            self.limit.outlook(held_bytes, &Footprint::of(self.session()))
+            self.outlook(held_bytes)
         )
+    }
+
+    /// What the page holds in memory, and for how long the run can go on.
+    pub fn outlook(&self, held_bytes: u64) -> String {
+        self.limit.outlook(held_bytes, &Footprint::of(self.session()))
     }
 
     /// Goes on for a frame of `elapsed_ms`; whether there is anything new. `held_bytes`: what the page holds in memory.

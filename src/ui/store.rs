@@ -33,6 +33,9 @@ use crate::view::timeline::Timeline;
 /// A number that ticks is published this often, in milliseconds.
 const TICK_MS: f64 = 100.0;
 
+/// What a run holds is looked through this often, in milliseconds.
+const OUTLOOK_MS: f64 = 3000.0;
+
 /// One publication.
 #[derive(Clone, Debug)]
 pub struct Shown {
@@ -49,6 +52,8 @@ pub struct Shown {
     pub answer: Option<Rc<Answer>>,
     /// The answer to the last question for a reason, until it is closed.
     pub reason: Option<Rc<ReasonView>>,
+    /// What the page holds in memory, and for how long the run can go on.
+    pub outlook: Rc<str>,
 }
 
 struct State {
@@ -62,6 +67,7 @@ struct State {
     asked: u64,
     last_frame_ms: Option<f64>,
     last_tick_ms: f64,
+    last_outlook_ms: f64,
     /// The number under which this browser keeps the run.
     id: String,
     /// Something of the run is not kept yet.
@@ -106,6 +112,7 @@ impl Store {
             focus: None,
             answer: None,
             reason: None,
+            outlook: Rc::from(run.outlook(held_bytes())),
         };
         let state = State {
             run,
@@ -116,6 +123,7 @@ impl Store {
             asked: 0,
             last_frame_ms: None,
             last_tick_ms: 0.0,
+            last_outlook_ms: 0.0,
             id: keep::new_id(),
             unkept: false,
             told_not_kept: false,
@@ -455,6 +463,12 @@ impl State {
         if tick {
             self.last_tick_ms = real_ms;
         }
+        let outlook = if real_ms - self.last_outlook_ms >= OUTLOOK_MS {
+            self.last_outlook_ms = real_ms;
+            Rc::from(self.run.outlook(held_bytes()))
+        } else {
+            before.outlook.clone()
+        };
         self.dirty = false;
         self.urgent = false;
         let model = (!self.run.take_jump()).then_some(&before.model);
@@ -474,6 +488,7 @@ impl State {
             focus: self.focus.clone(),
             answer: self.answer.clone(),
             reason: self.reason.clone(),
+            outlook,
         })
     }
 }

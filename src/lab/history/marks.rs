@@ -169,7 +169,7 @@ mod tests {
             for text in ["pause p", "resume p"] {
                 let key = Key { time: at(ms), sequence: 0 };
                 let event = Event::CommandGiven { text: text.to_owned() };
-                trace.push(TraceEntry { key, cause: None, event });
+                trace.push(TraceEntry { key, cause: None, event }, 0);
             }
         }
         let mut marks = Marks::default();

@@ -52,6 +52,12 @@ use crate::sim::Trace;
 /// Records that are kept unless somebody asks for another number: about 16 MB if each has a batch of its own.
 pub const DEFAULT_LIMIT: i64 = 20_000;
 
+/// They are fewer where keys are long, or many groups read them over and over.
+pub const MAX_BYTES: usize = 64 << 20;
+
+/// So many events after each other all batches are weighed anew, since what is known of them has grown.
+const WEIGHED_EVERY: u64 = 65_536;
+
 /// What became of every record.
 #[derive(Clone, Debug)]
 pub struct Ledger {
@@ -60,6 +66,9 @@ pub struct Ledger {
     /// Events that were gone from the trace before they were heard.
     missed: u64,
     limit: i64,
+    max_bytes: usize,
+    /// What the batches have in memory: what each had when it was last weighed, and with the records that came since.
+    bytes: usize,
     /// The batches that are kept, the oldest first.
     batches: VecDeque<Rc<Batch>>,
     /// The number of the first of them.
@@ -112,12 +121,19 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// Keeps so many records.
+    /// Keeps all that there was, whatever it takes.
+    pub fn whole() -> Ledger {
+        Ledger { max_bytes: usize::MAX, ..Ledger::new(i64::MAX) }
+    }
+
+    /// Keeps so many records, in [`MAX_BYTES`].
     pub fn new(limit: i64) -> Ledger {
         Ledger {
             heard: 0,
             missed: 0,
             limit,
+            max_bytes: MAX_BYTES,
+            bytes: 0,
             batches: VecDeque::new(),
             first: 0,
             records: 0,
@@ -150,6 +166,10 @@ impl Ledger {
             self.hear(Moment { time: entry.key.time, event }, &entry.event);
             event += 1;
         });
+        if self.heard / WEIGHED_EVERY != trace.len_ever() / WEIGHED_EVERY {
+            self.bytes = self.batches().map(Batch::bytes).sum();
+            self.forget_oldest();
+        }
         self.heard = trace.len_ever();
     }
 
@@ -180,6 +200,11 @@ impl Ledger {
     /// How many records are kept.
     pub fn records(&self) -> i64 {
         self.records
+    }
+
+    /// What is kept of records has so many bytes in memory, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The batches that are kept, the oldest first; those that were split are empty.
@@ -251,19 +276,21 @@ impl Ledger {
     }
 
     fn push(&mut self, batch: Batch) -> u64 {
+        self.bytes += batch.bytes();
         self.batches.push_back(Rc::new(batch));
         self.first + self.batches.len() as u64 - 1
     }
 
     /// Lets the oldest go until there are no more than may be kept.
     fn forget_oldest(&mut self) {
-        while self.records > self.limit {
+        while self.records > self.limit || self.bytes > self.max_bytes {
             let Some(oldest) = self.batches.front() else { return };
             let counted = self.totals_of(oldest);
             let Some(oldest) = self.batches.pop_front() else { return };
             let number = self.first;
             self.first += 1;
             self.records -= oldest.records.len() as i64;
+            self.bytes = self.bytes.saturating_sub(oldest.bytes());
             self.forgotten.add(&counted);
             if let Some(partition) = self.partitions.get_mut(&oldest.tp) {
                 oldest.copies.iter().for_each(|copy| partition.forget(copy.base, number));

@@ -189,6 +189,14 @@ pub struct Seen {
     pub(super) results: Vec<Outcome>,
 }
 
+impl Seen {
+    fn bytes(&self) -> usize {
+        size_of::<Seen>()
+            + self.processings.len() * size_of::<Processing>()
+            + self.results.len() * size_of::<Outcome>()
+    }
+}
+
 pub(super) const KEPT_PROCESSINGS: usize = 4;
 pub(super) const KEPT_SENDS: usize = 16;
 
@@ -202,6 +210,17 @@ pub struct Processing {
 }
 
 impl Batch {
+    /// What it has in memory, with its places in the logs.
+    pub(super) fn bytes(&self) -> usize {
+        /// A copy's entry in its partition, and the places of pages that it takes up.
+        const PER_COPY: usize = 120;
+        let records: usize = self.records.iter().map(Record::bytes).sum();
+        size_of::<Batch>()
+            + records
+            + self.sends.len() * size_of::<Sent>()
+            + self.copies.len() * (size_of::<Copy>() + PER_COPY)
+    }
+
     /// The places at which its records are.
     pub fn in_place(&self) -> impl DoubleEndedIterator<Item = &Copy> {
         self.copies.iter().filter(|copy| copy.gone.is_none())
@@ -220,6 +239,13 @@ pub(super) fn push_one<T>(list: &mut Vec<T>, item: T) {
 }
 
 impl Record {
+    /// What it has in memory, with its key.
+    pub(super) fn bytes(&self) -> usize {
+        let key = self.key.as_ref().map_or(0, |key| key.len());
+        let seen: usize = self.seen.iter().map(Seen::bytes).sum();
+        let result_of = self.result_of.as_ref().map_or(0, |_| size_of::<Input>());
+        size_of::<Record>() + key + seen + self.cleaned.len() * size_of::<(Offset, Moment)>() + result_of
+    }
     pub(super) fn seen_by(&mut self, group: &GroupId) -> &mut Seen {
         let index = self.seen.iter().position(|seen| seen.group == *group);
         let index = index.unwrap_or_else(|| {

@@ -1,8 +1,10 @@
 //! Logs, leaders and the bound, each by itself; whole runs are in the scenario tests.
 
+use std::rc::Rc;
+
 use super::partition::{Change, Partition, Start, Taken};
-use super::record::{GoneWhy, Moment};
-use super::{Count, Ledger};
+use super::record::{Batch, GoneWhy, Moment};
+use super::{Count, Ledger, MAX_BYTES, WEIGHED_EVERY};
 use crate::kafka::event::{Act, Event, LogStartReason, OffsetRun, RequestMark, ShareEvent, TransactionEvent};
 use crate::kafka::time::Time;
 use crate::kafka::types::{
@@ -178,7 +180,7 @@ impl Told {
     }
 
     fn tell(&mut self, event: Event) {
-        self.0.push(TraceEntry { key: Key::default(), cause: None, event });
+        self.0.push(TraceEntry { key: Key::default(), cause: None, event }, 0);
     }
 
     fn tp() -> TopicPartition {
@@ -303,6 +305,51 @@ fn an_open_transaction_that_is_not_kept_still_withholds_and_markers_that_decide_
     assert_eq!((ends.high, ends.stable), (Offset(1_020), Offset(1_000)));
     let kept = ledger.partitions[&Told::tp()].markers().len();
     assert!(kept < 5, "{kept} markers");
+}
+
+/// A key is kept with its record, so records with long keys are fewer.
+#[test]
+fn records_with_long_keys_are_bounded_by_what_they_hold() {
+    let mut told = Told::new();
+    let key: Rc<[u8]> = Rc::from(vec![b'k'; 100_000]);
+    let (client, tp) = (ClientName::new("p"), Told::tp());
+    for batch in 0..2_000 {
+        let (client, tp, batch) = (client.clone(), tp.clone(), BatchId(batch / 2));
+        told.tell(Event::RecordBatched { client, tp, batch, key: Some(key.clone()) });
+    }
+    let ledger = Ledger::of(&told.0);
+    assert!((MAX_BYTES - 400_000..=MAX_BYTES).contains(&ledger.bytes()), "{}", ledger.bytes());
+    assert_eq!(ledger.bytes(), ledger.batches().map(Batch::bytes).sum::<usize>());
+    assert!((600..700).contains(&ledger.records()), "{}", ledger.records());
+    assert_eq!(ledger.totals().count(Count::Produced), 2_000, "those that were let go are counted");
+    let mut whole = Ledger::whole();
+    whole.follow(&told.0);
+    assert_eq!(whole.records(), 2_000);
+}
+
+/// What is known of a record grows as it is read over and over.
+#[test]
+fn batches_are_weighed_anew() {
+    let mut told = Told::new();
+    (0..10).for_each(|number| told.stored(number));
+    let mut ledger = Ledger::of(&told.0);
+    let young = ledger.bytes();
+    told.tell(Event::Process { node: NodeId::Client(2), name: ClientName::new("c"), act: Act::Started });
+    for round in 0..WEIGHED_EVERY {
+        let client = ClientName::new("c");
+        told.tell(Event::Polled {
+            group: GroupId::new(&format!("g-{}", round % 50)),
+            client,
+            tp: Told::tp(),
+            from: Offset(0),
+            to: Offset(10),
+            records: 10,
+            runs: OffsetRun::of((0..10).map(|offset| (LeaderEpoch(0), Offset(offset)))),
+        });
+        ledger.follow(&told.0);
+    }
+    assert!(ledger.bytes() > young + 10 * 50 * 50, "{young} then {}", ledger.bytes());
+    assert_eq!(ledger.bytes(), ledger.batches().map(Batch::bytes).sum::<usize>());
 }
 
 /// What a share consumer has in hand is the record that it was given, though another stands at its offset by now.

@@ -17,7 +17,7 @@ struct Told {
 impl Told {
     fn at(&mut self, ms: i64, event: Event) -> &mut Told {
         let key = Key { time: Time::from_ms(ms), sequence: 0 };
-        self.trace.push(TraceEntry { key, cause: None, event });
+        self.trace.push(TraceEntry { key, cause: None, event }, 0);
         self.measures.follow(&self.trace, |_| 2);
         self
     }

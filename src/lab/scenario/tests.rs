@@ -64,14 +64,17 @@ fn the_default_cluster_is_a_scenario_like_any_other() {
     let racks: Vec<String> = scenario.brokers.iter().map(|(id, rack)| format!("{id} {rack:?}")).collect();
     assert_eq!(racks, ["1 Some(\"a\")", "2 Some(\"b\")", "3 Some(\"c\")"]);
     expect![[r#"
-        00:00.000  create topic orders partitions 3 replication-factor 3 min.insync.replicas=2
+        00:00.000  create topic orders partitions 3 replication-factor 3 min.insync.replicas=2 retention.bytes=8388608 segment.bytes=1048576
         00:00.000  add producer checkout-api to orders rate 12/s keys "cart-{0..7}" acks=all
         00:00.000  add consumer consumer-a to billing topics orders program "poll; process 20ms; commit" auto.offset.reset=earliest enable.auto.commit=false
         00:00.000  add consumer consumer-b to billing topics orders program "poll; process 20ms; commit" auto.offset.reset=earliest enable.auto.commit=false
     "#]].assert_eq(&commands(&scenario));
     let settings: Vec<String> = classroom_settings(&scenario).iter().map(Setting::to_string).collect();
     expect![[r#"
+        classroom setting: offsets.topic.segment.bytes = 1048576, Kafka's default is 104857600
         topic orders: min.insync.replicas = 2, Kafka's default is 1
+        topic orders: retention.bytes = 8388608, Kafka's default is -1
+        topic orders: segment.bytes = 1048576, Kafka's default is 1073741824
         consumer-a: auto.offset.reset = earliest, Kafka's default is latest
         consumer-a: enable.auto.commit = false, Kafka's default is true
         consumer-b: auto.offset.reset = earliest, Kafka's default is latest

@@ -1,4 +1,4 @@
-//! What the run is made of: seed, classroom settings, commands so far.
+//! What the run is made of: seed, classroom settings, commands so far; and how long it can go on.
 
 use yew::prelude::*;
 
@@ -7,6 +7,7 @@ use crate::ui::store::use_slice;
 #[component]
 pub fn Run() -> Html {
     let name = use_slice(|shown| shown.name.clone());
+    let outlook = use_slice(|shown| shown.outlook.clone());
     let scenario = use_slice(|shown| shown.model.scenario.clone());
     html! {
         <div class="about-run">
@@ -18,6 +19,7 @@ pub fn Run() -> Html {
             <p key="exact" class="dim">
                 { "Scenario, seed and commands are the whole run: it can be repeated exactly." }
             </p>
+            <p key="outlook" class="dim">{ outlook.as_ref() }</p>
             <h3 key="settings-head">{ "Classroom settings" }</h3>
             <p key="settings-lead" class="dim">
                 { if scenario.settings.is_empty() { "None: everything has Kafka's own default." }

@@ -86,6 +86,7 @@ impl Ledger {
         self.records += 1;
         let batch = match known.filter(|number| self.batch(*number).is_some()) {
             Some(batch) => {
+                self.bytes += record.bytes();
                 self.batch_mut(batch).expect("just found").records.push(record);
                 batch
             }
@@ -130,6 +131,7 @@ impl Ledger {
         let Some(whole) = self.batch_mut(number) else { return };
         let mut records = std::mem::take(&mut whole.records).into_iter();
         let whole = whole.clone();
+        self.bytes = self.bytes.saturating_sub(records.as_slice().iter().map(Record::bytes).sum());
         for (id, count) in parts {
             let records = records.by_ref().take(*count as usize).collect();
             let number = self.push(Batch { id: Some(*id), records, ..whole.clone() });
