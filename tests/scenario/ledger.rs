@@ -1,8 +1,9 @@
 //! What became of records, as the ledger tells it from outside: the cases of real questions by their outcome.
 
 use glassbroker::kafka::controller::elections::ElectionType;
-use glassbroker::kafka::types::{BrokerId, Offset};
-use glassbroker::lab::ledger::{Count, Ledger, Within};
+use glassbroker::kafka::time::Time;
+use glassbroker::kafka::types::{BrokerId, GroupId, Offset};
+use glassbroker::lab::ledger::{Count, GroupCount, Ledger, Within};
 use glassbroker::sim::{Command, Target, WorldConfig};
 
 use crate::dsl::{Cluster, cluster, cluster_with, config, tp};
@@ -160,7 +161,8 @@ fn a09_a_retry_stands_behind_what_was_sent_later_without_idempotence() {
     let (wait_ms, c) = { met }.find(|(_, c)| overtaken(c)).expect("some wait splits them");
     let first = c.ledger().totals().records(&Within::All).first(Count::Reordered).cloned();
     let first = first.unwrap_or_else(|| panic!("{}: {}", c.outcome("t"), c.report()));
-    assert_eq!((first.number, first.offset.is_some_and(|offset| offset > Offset(0))), (1, true));
+    // Each that is refused goes to the front of the queue: the last of them comes first (RecordAccumulator.reenqueue).
+    assert_eq!((first.number, first.offset), (3, Some(Offset(1))));
     assert!(c.outcome("t").starts_with("produced 4, acknowledged 4, stored 4, reordered "));
     let c = refused_for_a_moment(wait_ms, true);
     assert_eq!(c.outcome("t"), "produced 4, acknowledged 4, stored 4", "R-PROD-21");
@@ -326,6 +328,30 @@ fn what_falls_out_of_the_bound_is_counted_and_a_greater_bound_brings_it_back() {
     assert_eq!(few.count(Count::Produced), all.count(Count::Produced));
     assert!(small.record_of(&"p".into(), 3).is_none());
     assert!(c.ledger().record_of(&"p".into(), 3).is_some());
+}
+
+/// The first example of a count is the one that came to it first, not the record that was made first.
+#[test]
+fn the_first_example_is_the_first_to_come_to_it() {
+    let mut c = records(10, &[], &[("batch.size", "0")]);
+    let manual = [("auto.offset.reset", "earliest"), ("enable.auto.commit", "false")];
+    c.consumer("first", "g", &["t"], &["poll", "process 10ms"], &manual);
+    c.run_ms(8_000);
+    c.order("seek first t-0 to 6");
+    c.run_ms(2_000);
+    c.order("seek first t-0 to 2");
+    c.run_ms(2_000);
+    let (ledger, group) = (c.ledger(), GroupId::new("g"));
+    let totals = ledger.totals();
+    let of = totals.group(&group, &Within::All);
+    let first = of.first_of(GroupCount::ProcessedTwice).expect("it read some twice");
+    assert_eq!((of.count_of(GroupCount::ProcessedTwice), first.offset), (8, Some(Offset(6))));
+    let all = ledger.occasions_of_groups(GroupCount::ProcessedTwice, Time::ZERO, 32);
+    let offsets: Vec<i64> = all.iter().filter_map(|of| of.offset).map(|offset| offset.0).collect();
+    assert_eq!(offsets, [6, 7, 8, 9, 2, 3, 4, 5]);
+    let later = ledger.occasions_of_groups(GroupCount::ProcessedTwice, all[5].at.time, 2);
+    assert_eq!(later, all[5..7]);
+    assert_eq!(all.first(), Some(first));
 }
 
 /// A client that lives and does not go on may still finish what it has; until then it is told of by name.

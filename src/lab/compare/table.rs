@@ -66,8 +66,11 @@ impl Compared {
     }
 }
 
-/// When something happened, if that is known, and what.
-pub type First = (Option<Time>, Rc<str>);
+/// When something happened, and what.
+pub type First = (Time, Rc<str>);
+
+/// So many occasions of each kind are compared.
+const OCCASIONS: usize = 32;
 
 /// What one run has come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,7 +109,7 @@ impl Row {
         let at = |index: usize| {
             let of_sides =
                 (0..).zip(&self.cells).filter_map(move |(side, cell)| Some((side, cell.firsts.get(index)?)));
-            of_sides.min_by_key(|(_, (time, _))| time.unwrap_or(Time::MAX))
+            of_sides.min_by_key(|(_, (time, _))| *time)
         };
         at(same).or_else(|| at(0))
     }
@@ -117,7 +120,15 @@ impl Comparison {
     pub fn rows(&self) -> Vec<Row> {
         let totals = self.sides.each_ref().map(|side| side.run().ledger().totals());
         let cell = |compared, side: usize| self.sides[side].cell(compared, &totals[side]);
-        let row = |compared| Row { compared, cells: [cell(compared, 0), cell(compared, 1)] };
+        let row = |compared| {
+            let mut row = Row { compared, cells: [cell(compared, 0), cell(compared, 1)] };
+            if row.differs() {
+                for (cell, (side, totals)) in row.cells.iter_mut().zip(self.sides.iter().zip(&totals)) {
+                    cell.firsts.extend(side.occasions(compared, self.from, totals));
+                }
+            }
+            row
+        };
         COMPARED.into_iter().map(row).collect()
     }
 
@@ -155,8 +166,7 @@ impl Comparison {
 
 /// `B: 00:42.016 orders-1, from consumer-a to consumer-c`
 pub fn told(side: usize, (time, what): &First) -> String {
-    let time = time.map(|time| format!("{time} ")).unwrap_or_default();
-    format!("{}: {time}{what}", LETTERS[side])
+    format!("{}: {time} {what}", LETTERS[side])
 }
 
 fn line(name: &str, left: &str, right: &str, since: &str) -> String {
@@ -168,7 +178,7 @@ impl Side {
         let (before, now_is) = match compared {
             Compared::Measure(measure) => {
                 let reading = self.run().measures().read(measure, self.run().now());
-                let firsts = reading.occasions.iter().map(|first| (Some(first.time), first.what.clone()));
+                let firsts = reading.occasions.iter().map(|first| (first.time, first.what.clone()));
                 return Cell { value: reading.value, firsts: firsts.collect() };
             }
             Compared::Records(count) => (self.before.count(count), totals.count(count)),
@@ -178,14 +188,26 @@ impl Side {
                 (all(&self.before), all(totals))
             }
         };
-        let first = match compared {
-            Compared::Records(count) => totals.partitions.values().find_map(|of| of.first(count)),
-            Compared::ByGroups(count) => totals.groups.values().find_map(|of| of.first_of(count)),
-            Compared::Measure(_) => None,
+        Cell { value: now_is - before, firsts: Vec::new() }
+    }
+
+    /// When records came to this since the comparison began, the first of them.
+    fn occasions(&self, compared: Compared, from: Time, totals: &Totals) -> Vec<First> {
+        let ledger = self.run().ledger();
+        let (let_go, kept) = match compared {
+            Compared::Measure(_) => return Vec::new(),
+            Compared::Records(count) => {
+                let firsts = totals.partitions.values().filter_map(|of| of.first(count));
+                (firsts.min_by_key(|first| first.at), ledger.occasions(count, from, OCCASIONS))
+            }
+            Compared::ByGroups(count) => {
+                let firsts = totals.groups.values().filter_map(|of| of.first_of(count));
+                (firsts.min_by_key(|first| first.at), ledger.occasions_of_groups(count, from, OCCASIONS))
+            }
         };
-        // An example from before the comparison says nothing of it.
-        let first = first.filter(|_| before == 0);
-        let firsts = first.map(|example: &Example| (None, Rc::from(example.to_string())));
-        Cell { value: now_is - before, firsts: firsts.into_iter().collect() }
+        // The first may be of a record that the ledger keeps no more.
+        let let_go = let_go.filter(|first| first.at.time >= from && !kept.contains(first));
+        let told = |example: &Example| (example.at.time, Rc::from(example.to_string()));
+        let_go.into_iter().chain(&kept).map(told).collect()
     }
 }

@@ -1,5 +1,6 @@
 use super::table::{Compared, Row};
 use super::*;
+use crate::kafka::event::Event;
 use crate::lab::ledger::{Count, GroupCount};
 use crate::lab::measures::Measure;
 
@@ -40,7 +41,7 @@ fn two_futures_are_compared_from_where_they_parted() {
     assert!(left == 0 && right > 7_000_000, "{left}, {right}");
     assert_eq!(values(&comparison, lost), [0, 0], "acks=all lost nothing");
     let since = row(&comparison, leaderless);
-    assert!(matches!(since.since(), Some((1, (Some(time), _))) if *time == at(15_000)), "{since:?}");
+    assert!(matches!(since.since(), Some((1, (time, _))) if *time == at(15_000)), "{since:?}");
     let parting = comparison.parting().expect("one of them lost a broker");
     assert_eq!(parting.time, at(15_000));
     let [left, right] = &parting.sentences;
@@ -109,7 +110,7 @@ fn cooperative_members_keep_what_does_not_move_and_need_a_second_round() {
     let since = row(&comparison, Compared::Measure(Measure::Rebalances));
     let (side, (time, _)) = since.since().expect("there is one more");
     assert!(
-        side == 1 && time.is_some_and(|time| time > at(15_000)),
+        side == 1 && *time > at(15_000),
         "the round that only they have: {since:?}"
     );
     let gaps = comparison.sides().each_ref().map(|side| {
@@ -147,6 +148,22 @@ fn committing_before_processing_loses_what_committing_after_it_repeats() {
     assert!(after == 0 && before > 0, "missed: {after}, {before}");
     let [after, before] = values(&comparison, Compared::ByGroups(GroupCount::ProcessedTwice));
     assert!(after > 0 && before == 0, "processed twice: {after}, {before}");
+    let since = |count| {
+        let row = row(&comparison, Compared::ByGroups(count));
+        let (side, (time, what)) = row.since().expect("they differ");
+        (side, *time, what.to_string())
+    };
+    let (side, repeated_at, record) = since(GroupCount::ProcessedTwice);
+    let told = comparison.sides()[side].run().world().trace().entries();
+    let of_record = told.filter(|entry| match &entry.event {
+        Event::Processed { tp, offset, .. } => record.starts_with(&format!("{tp} {offset} ")),
+        _ => false,
+    });
+    let processed: Vec<Time> = of_record.map(|entry| entry.key.time).collect();
+    assert!(side == 0 && processed.get(1) == Some(&repeated_at), "{record} {repeated_at} {processed:?}");
+    let (side, missed_at, record) = since(GroupCount::Missed);
+    let (_, crashed) = journal[1];
+    assert!(side == 1 && missed_at > at(16_000) && missed_at < repeated_at, "{crashed}: {missed_at} {record}");
     let table = comparison.tell().join("\n");
     assert!(table.contains("records missed by a group                              0"), "{table}");
     assert!(table.contains("A: as it is\nB: programs commit before process\n"), "{table}");

@@ -11,7 +11,8 @@
 //! - [`group`]: what groups have read, finished and committed
 //! - [`hear`]: how events change it
 //! - [`judge`]: what a record has come to
-//! - [`totals`]: counts of all that, with an example of each
+//! - [`totals`]: counts of all that, with the first example of each
+//! - [`occasions`]: when records came to what they are counted for
 //! - [`expect`]: what a scenario says that they come to
 //! - [`tell`]: these counts as text
 //! - [`story`]: one record's story in sentences
@@ -23,6 +24,7 @@ mod group;
 mod hear;
 mod judge;
 mod markers;
+mod occasions;
 mod pages;
 mod partition;
 mod record;

@@ -6,8 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::judge::{Fate, Verdict, Visible};
-use super::{Batch, Ledger, Moment, Record, Seen, Transaction};
+use super::{Batch, Ledger, Moment, Record, Seen};
 use crate::kafka::types::{ClientName, GroupId, Offset, Topic, TopicPartition};
 
 macro_rules! counts {
@@ -112,6 +111,8 @@ pub struct Example {
     /// Where it is or was.
     pub offset: Option<Offset>,
     pub made: Moment,
+    /// When it came to what it stands for.
+    pub at: Moment,
 }
 
 impl fmt::Display for Example {
@@ -144,16 +145,19 @@ impl<const N: usize> Default for Tallies<N> {
 }
 
 impl<const N: usize> Tallies<N> {
-    fn note(&mut self, index: usize, example: impl FnOnce() -> Example) {
+    fn note(&mut self, index: usize, at: Moment, example: impl FnOnce(Moment) -> Example) {
         let tally = &mut self.0[index];
         tally.count += 1;
-        tally.first.get_or_insert_with(example);
+        if tally.first.as_ref().is_none_or(|first| at < first.at) {
+            tally.first = Some(example(at));
+        }
     }
 
     fn add(&mut self, other: &Tallies<N>) {
         for (own, other) in self.0.iter_mut().zip(&other.0) {
             own.count += other.count;
-            if own.first.is_none() {
+            let is_earlier = |first: &Example| own.first.as_ref().is_none_or(|own| first.at < own.at);
+            if other.first.as_ref().is_some_and(is_earlier) {
                 own.first.clone_from(&other.first);
             }
         }
@@ -293,70 +297,44 @@ impl Ledger {
         let ends = self.ends(tp);
         for (index, record) in (0..).zip(&batch.records) {
             let verdict = self.judge_at(batch, index, record, &ends);
-            let example = || example_of(batch, index, record);
-            count_record(of_records, batch, &verdict, example);
+            let example = |at| example_of(batch, index, record, at);
+            for count in Count::ALL.iter().filter(|count| verdict.is(**count, batch)) {
+                of_records.note(*count as usize, batch.came_to(*count, record, &verdict), example);
+            }
             for seen in &record.seen {
                 let of_group = totals.groups.entry((seen.group.clone(), tp.clone())).or_default();
-                self.count_seen(of_group, seen, example);
+                for count in GroupCount::ALL.iter().filter(|count| self.is_seen_as(seen, **count)) {
+                    of_group.note(*count as usize, seen.came_to(*count, record), example);
+                }
             }
-            let missed = verdict.missed.iter().map(|missed| (&missed.group, GroupCount::Missed));
-            let waiting = verdict.waiting.iter().map(|group| (group, GroupCount::Waiting));
-            for (group, count) in missed.chain(waiting) {
+            let missed = verdict.missed.iter();
+            let missed = missed.map(|missed| (&missed.group, GroupCount::Missed, missed.why.at()));
+            let waiting = verdict.waiting.iter().map(|group| (group, GroupCount::Waiting, record.made));
+            for (group, count, at) in missed.chain(waiting) {
                 let of_group = totals.groups.entry((group.clone(), tp.clone())).or_default();
-                of_group.note(count as usize, example);
+                of_group.note(count as usize, at, example);
             }
         }
     }
 
-    fn count_seen(&self, totals: &mut GroupTotals, seen: &Seen, example: impl Fn() -> Example) {
-        let holder = self.holder(seen).filter(|_| seen.processed == 0);
-        let results = self.results_of(seen);
-        let counted = [
-            (GroupCount::Delivered, seen.delivered > 0),
-            (GroupCount::InHand, holder.is_some()),
-            (GroupCount::Stuck, holder.is_some_and(|holder| holder.stuck.is_some())),
-            (GroupCount::Processed, seen.processed > 0),
-            (GroupCount::ProcessedTwice, seen.processed > 1),
-            (GroupCount::OutOfOrder, seen.out_of_order),
-            (GroupCount::WithResult, results > 0),
-            (GroupCount::WithResults, results > 1),
-        ];
-        for (count, _) in counted.iter().filter(|(_, is_so)| *is_so) {
-            totals.note(*count as usize, &example);
+    /// Whether a record that the group has met is counted so. What it has missed or will still meet is the record's verdict.
+    pub(super) fn is_seen_as(&self, seen: &Seen, count: GroupCount) -> bool {
+        let holder = || self.holder(seen).filter(|_| seen.processed == 0);
+        match count {
+            GroupCount::Delivered => seen.delivered > 0,
+            GroupCount::InHand => holder().is_some(),
+            GroupCount::Stuck => holder().is_some_and(|holder| holder.stuck.is_some()),
+            GroupCount::Processed => seen.processed > 0,
+            GroupCount::ProcessedTwice => seen.processed > 1,
+            GroupCount::OutOfOrder => seen.out_of_order,
+            GroupCount::WithResult => !seen.results.is_empty() && self.results_of(seen) > 0,
+            GroupCount::WithResults => seen.results.len() > 1 && self.results_of(seen) > 1,
+            GroupCount::Missed | GroupCount::Waiting => false,
         }
     }
 }
 
-fn count_record(totals: &mut RecordTotals, batch: &Batch, verdict: &Verdict, example: impl Fn() -> Example) {
-    let was_told = verdict.acknowledged || matches!(batch.told, super::Told::Error { .. });
-    let is_open = verdict.transaction == Some(Transaction::Open);
-    let is_aborted = matches!(verdict.transaction, Some(Transaction::Ended { committed: false, .. }));
-    let is_stored = verdict.fate == Fate::Stored;
-    let is_withheld = verdict.visible == Visible::ToReadUncommitted && !is_aborted;
-    let counted = [
-        (Count::Produced, true),
-        (Count::Acknowledged, verdict.acknowledged),
-        (Count::Failed, was_told && !verdict.acknowledged),
-        (Count::Unanswered, !was_told),
-        (Count::Stored, is_stored),
-        (Count::Unseen, is_stored && verdict.visible == Visible::ToNobody),
-        (Count::Withheld, is_withheld),
-        (Count::StoredTwice, verdict.offsets.len() > 1),
-        (Count::Lost, matches!(verdict.fate, Fate::Lost(_))),
-        (Count::FailedYetStored, verdict.failed_yet_stored),
-        (Count::Reordered, verdict.reordered),
-        (Count::Open, is_open),
-        (Count::Aborted, is_aborted),
-        (Count::Compacted, matches!(verdict.fate, Fate::Compacted(_))),
-        (Count::Removed, matches!(verdict.fate, Fate::Removed(_))),
-        (Count::Deleted, matches!(verdict.fate, Fate::Deleted(_))),
-    ];
-    for (count, _) in counted.iter().filter(|(_, is_so)| *is_so) {
-        totals.note(*count as usize, &example);
-    }
-}
-
-fn example_of(batch: &Batch, index: i64, record: &Record) -> Example {
+pub(super) fn example_of(batch: &Batch, index: i64, record: &Record, at: Moment) -> Example {
     let copy = batch.in_place().next().or(batch.copies.last());
     Example {
         client: batch.client.clone(),
@@ -364,5 +342,6 @@ fn example_of(batch: &Batch, index: i64, record: &Record) -> Example {
         tp: batch.tp.clone(),
         offset: copy.map(|copy| copy.base + index),
         made: record.made,
+        at,
     }
 }
