@@ -109,10 +109,7 @@ fn cooperative_members_keep_what_does_not_move_and_need_a_second_round() {
     assert_eq!(twice, once + 1);
     let since = row(&comparison, Compared::Measure(Measure::Rebalances));
     let (side, (time, _)) = since.since().expect("there is one more");
-    assert!(
-        side == 1 && *time > at(15_000),
-        "the round that only they have: {since:?}"
-    );
+    assert!(side == 1 && *time > at(15_000), "the round that only they have: {since:?}");
     let gaps = comparison.sides().each_ref().map(|side| {
         let spans = side.run().measures().spans(side.run().now());
         let of = |name: &str| {
@@ -163,7 +160,10 @@ fn committing_before_processing_loses_what_committing_after_it_repeats() {
     assert!(side == 0 && processed.get(1) == Some(&repeated_at), "{record} {repeated_at} {processed:?}");
     let (side, missed_at, record) = since(GroupCount::Missed);
     let (_, crashed) = journal[1];
-    assert!(side == 1 && missed_at > at(16_000) && missed_at < repeated_at, "{crashed}: {missed_at} {record}");
+    assert!(
+        side == 1 && missed_at > at(16_000) && missed_at < repeated_at,
+        "{crashed}: {missed_at} {record}"
+    );
     let table = comparison.tell().join("\n");
     assert!(table.contains("records missed by a group                              0"), "{table}");
     assert!(table.contains("A: as it is\nB: programs commit before process\n"), "{table}");
