@@ -134,6 +134,7 @@ impl Narrator {
         let mut alone = Narrator {
             processes: self.processes.clone(),
             groups: self.groups.knowing_members(),
+            shares: self.shares.knowing_members(),
             ..Narrator::default()
         };
         let told = alone.tell_now(time, event);

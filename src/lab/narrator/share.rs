@@ -30,6 +30,11 @@ pub(super) struct Shares {
 }
 
 impl Shares {
+    /// The same, as if nothing had been told.
+    pub fn knowing_members(&self) -> Shares {
+        Shares { clients: self.clients.clone(), ..Shares::default() }
+    }
+
     pub fn tell(&mut self, time: Time, event: &ShareEvent) -> Option<Sentence> {
         match event {
             ShareEvent::Joins { client, member, .. } => {

@@ -1,8 +1,10 @@
 //! Batches, positions and polls of clients.
 
 use super::cluster::silenced;
-use super::command;
-use crate::kafka::event::{Event, PositionSource, ProducerEvent, ShareEvent, TransactionEvent};
+use super::{command, ending};
+use crate::kafka::event::{
+    ApplicationEvent, Event, GroupEvent, PositionSource, ProducerEvent, ShareEvent, TransactionEvent,
+};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{BatchId, ClientName, TopicPartition};
 use crate::lab::why::past::Past;
@@ -62,6 +64,21 @@ pub fn of(past: &Past, number: u64, event: &Event) -> Option<u64> {
             });
             given_up.max(closed)
         }
+        Event::Producer(ProducerEvent::Thrown { client, exception, .. }) if is_of_epochs(exception) => {
+            ending::fenced(past, number, client)
+        }
+        Event::Application(ApplicationEvent::CallThrew { client, exception, .. })
+            if is_of_epochs(exception) =>
+        {
+            ending::fenced(past, number, client)
+        }
+        Event::CommitCalledBack { client, .. } => past.last(number, |event| match event {
+            Event::Group(GroupEvent::CommitRefused { client: of, .. })
+            | Event::CoordinatorLost { client: of, .. }
+            | Event::RequestTimedOut { client: of, .. }
+            | Event::ConnectionLost { client: of, .. } => of == client,
+            _ => false,
+        }),
         Event::Producer(ProducerEvent::StickyPartitionChosen { client, .. }) => {
             running_since(past, number, client)
         }
@@ -93,6 +110,11 @@ pub fn of(past: &Past, number: u64, event: &Event) -> Option<u64> {
         }),
         _ => None,
     }
+}
+
+/// Whether a client is told that its epoch counts no more.
+fn is_of_epochs(exception: &str) -> bool {
+    exception.contains("ProducerFenced") || exception.contains("InvalidProducerEpoch")
 }
 
 /// What has it send: its start, or that it was resumed.

@@ -63,6 +63,10 @@ pub fn of(past: &Past, number: u64, event: &Event) -> Option<u64> {
                 _ => false,
             })
         }
+        Event::MetadataLogCleaned { node, .. } => past.last(number, |event| match event {
+            Event::SnapshotWritten { node: of, .. } | Event::SnapshotFetched { node: of, .. } => of == node,
+            _ => false,
+        }),
         Event::LogsRecovered { broker, .. } => started(past, number, (*broker).into()),
         _ => None,
     }

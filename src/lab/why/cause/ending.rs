@@ -1,6 +1,6 @@
 //! Transactions and share groups: what ends, and what somebody is given.
 
-use super::cluster::{closed, process_of};
+use super::cluster::{closed, process_of, silenced};
 use super::command;
 use super::group::{busy, joined};
 use crate::kafka::event::{EndReason, Event, ShareEvent, TransactionEvent};
@@ -26,9 +26,17 @@ pub fn of_transaction(past: &Past, number: u64, event: &TransactionEvent) -> Opt
         TransactionEvent::Marked { .. } => {
             past.last(number, |event| matches!(event, Event::Transaction(TransactionEvent::Decided { .. })))
         }
-        TransactionEvent::Late { tp, .. } => past.last(number, |event| {
-            matches!(event, Event::Transaction(TransactionEvent::Added { partitions, .. }) if partitions.contains(tp))
-        }),
+        TransactionEvent::Late { tp, .. } => {
+            let added = past.last(number, |event| {
+                matches!(event, Event::Transaction(TransactionEvent::Added { partitions, .. }) if partitions.contains(tp))
+            })?;
+            match &past.get(added)?.event {
+                Event::Transaction(TransactionEvent::Added { id, .. }) => {
+                    owner_changed(past, number, id).max(Some(added))
+                }
+                _ => Some(added),
+            }
+        }
         TransactionEvent::Forgotten { id, .. } => past.last(number, |event| {
             matches!(event, Event::Transaction(TransactionEvent::Completed { id: of, .. }) if of == id)
         }),
@@ -51,15 +59,35 @@ fn owner_changed(past: &Past, number: u64, id: &TransactionalId) -> Option<u64> 
 
 /// The client that was last added with that id.
 fn owner(past: &Past, number: u64, id: &TransactionalId) -> Option<ClientName> {
-    past.before(number).find_map(|(_, happened)| {
-        let Event::CommandGiven { text } = &happened.event else { return None };
-        let (name, config) = match parse(text) {
-            Ok(Written::Whole(Command::AddProducer(spec))) => (spec.name, spec.config),
-            Ok(Written::Whole(Command::AddApplication(spec))) => (spec.name, spec.config),
-            _ => return None,
-        };
-        config.get("transactional.id").is_some_and(|of| of == id.as_str()).then_some(name)
+    past.before(number).find_map(|(_, happened)| added_with(&happened.event, id))
+}
+
+/// The client that this command adds with that id.
+fn added_with(event: &Event, id: &TransactionalId) -> Option<ClientName> {
+    let Event::CommandGiven { text } = event else { return None };
+    let (name, config) = match parse(text) {
+        Ok(Written::Whole(Command::AddProducer(spec))) => (spec.name, spec.config),
+        Ok(Written::Whole(Command::AddApplication(spec))) => (spec.name, spec.config),
+        _ => return None,
+    };
+    config.get("transactional.id").is_some_and(|of| of == id.as_str()).then_some(name)
+}
+
+/// What took a client's epoch from it: its coordinator ended a transaction of its own accord, or another instance began.
+pub fn fenced(past: &Past, number: u64, client: &ClientName) -> Option<u64> {
+    past.last(number, |event| match event {
+        Event::Transaction(
+            TransactionEvent::Decided { id, reason: EndReason::NewInstance | EndReason::Timeout, .. }
+            | TransactionEvent::Initialized { id, .. },
+        ) => uses(past, number, client, id),
+        _ => false,
     })
+}
+
+/// Whether a client was added with that id.
+fn uses(past: &Past, number: u64, client: &ClientName, id: &TransactionalId) -> bool {
+    past.before(number)
+        .any(|(_, happened)| added_with(&happened.event, id).is_some_and(|name| name == *client))
 }
 
 /// That a person had the client of that id begin or end a transaction, after it began with anything.
@@ -85,7 +113,9 @@ pub fn of_share(past: &Past, number: u64, event: &ShareEvent) -> Option<u64> {
             let Event::Share(ShareEvent::Delivered { client, .. }) = &past.get(delivered)?.event else {
                 return Some(delivered);
             };
-            Some(busy(past, number, client).unwrap_or(delivered).max(delivered))
+            let gone = past.world().node_of(client).and_then(|node| silenced(past, number, node, |_| true));
+            let stuck = gone.max(busy(past, number, client));
+            Some(stuck.unwrap_or(delivered).max(delivered))
         }
         ShareEvent::Delivered { client, group, tp, .. } => past.last(number, |event| match event {
             Event::Share(ShareEvent::Assigned { client: of, .. }) => of == client,

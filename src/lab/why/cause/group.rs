@@ -203,14 +203,23 @@ pub fn of_member(past: &Past, number: u64, event: &Event) -> Option<u64> {
         }),
         Event::SubscriptionChanged { client, .. }
         | Event::PartitionsPaused { client, .. }
-        | Event::PartitionsResumed { client, .. }
-        | Event::CallRefused { client, .. } => command(
-            past,
-            number,
-            |command| matches!(command, Command::Ask { client: of, .. } if of == client),
-        ),
+        | Event::PartitionsResumed { client, .. } => asked(past, number, client),
+        Event::CallRefused { client, .. } => {
+            let unanswered = past.last(number, |event| match event {
+                Event::RequestTimedOut { client: of, .. } | Event::ConnectionLost { client: of, .. } => {
+                    of == client
+                }
+                _ => false,
+            });
+            unanswered.max(asked(past, number, client))
+        }
         _ => None,
     }
+}
+
+/// The call that a person last had a consumer make.
+fn asked(past: &Past, number: u64, client: &ClientName) -> Option<u64> {
+    command(past, number, |command| matches!(command, Command::Ask { client: of, .. } if of == client))
 }
 
 /// It cannot be heard, or resigned, or a broker that is to copy what it writes cannot.

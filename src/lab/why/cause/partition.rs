@@ -1,6 +1,6 @@
 //! Leaders, in-sync sets and logs.
 
-use super::cluster::{fenced, revived, silenced, started, was_silenced};
+use super::cluster::{fenced, is_controller, revived, silenced, started, was_silenced};
 use super::command;
 use crate::kafka::event::{Act, ChangeReason, Event, LogStartReason};
 use crate::kafka::types::{BrokerId, NodeId, Offset, TopicPartition};
@@ -14,6 +14,8 @@ pub fn of(past: &Past, number: u64, event: &Event) -> Option<u64> {
             let broker = *removed.first()?;
             match reason {
                 ChangeReason::LeaderRequest => unheard(past, number, tp, broker),
+                ChangeReason::UncleanShutdown => restarted(past, number, broker),
+                ChangeReason::EarlierController => by_earlier_controller(past, number, broker),
                 _ => fenced(past, number, broker),
             }
         }
@@ -41,10 +43,36 @@ pub fn of(past: &Past, number: u64, event: &Event) -> Option<u64> {
             Event::BrokerConfigChanged { .. } => true,
             _ => false,
         }),
-        Event::IsrChangeRefused { tp, .. } => last_elected(past, number, tp),
+        // The leader did not know yet what had changed.
+        Event::IsrChangeRefused { tp, .. } => past.last(number, |event| match event {
+            Event::IsrShrunk { tp: other, .. }
+            | Event::IsrExpanded { tp: other, .. }
+            | Event::ReplicasChanged { tp: other, .. }
+            | Event::LeaderElected { tp: other, .. } => other == tp,
+            _ => false,
+        }),
+        Event::ReplicasChanged { tp, adding, removing, .. } => {
+            let under_way = !adding.is_empty() || !removing.is_empty();
+            let begun = || {
+                past.last(
+                    number,
+                    |event| matches!(event, Event::ReplicasChanged { tp: other, .. } if other == tp),
+                )
+            };
+            let asked = command(past, number, |command| match command {
+                Command::Reassign { partition, .. } | Command::CancelReassignment(partition) => partition == tp,
+                _ => false,
+            });
+            if under_way { asked } else { begun().max(asked) }
+        }
         Event::BecameLeader { tp, .. } | Event::BecameFollower { tp, .. } => last_elected(past, number, tp),
         Event::Truncated { broker, tp, .. } => {
-            last_elected(past, number, tp).max(started(past, number, (*broker).into()))
+            let elected = last_elected(past, number, tp);
+            let is_unclean = |elected: &u64| {
+                past.get(*elected)
+                    .is_some_and(|of| matches!(of.event, Event::LeaderElected { unclean: true, .. }))
+            };
+            elected.filter(is_unclean).or_else(|| elected.max(started(past, number, (*broker).into())))
         }
         Event::Appended { request: Some(mark), .. } => past.last(number, |event| {
             matches!(event, Event::BatchSent { client, correlation, .. }
@@ -80,28 +108,32 @@ fn elected(
 ) -> Option<u64> {
     match reason {
         ChangeReason::BrokerFenced => fenced(past, number, from),
-        ChangeReason::BrokerUnfenced => past.last(
-            number,
-            |event| matches!(event, Event::BrokerUnfenced { broker } if *broker == to),
-        ),
-        ChangeReason::UncleanShutdown => past.last(
-            number,
-            |event| matches!(event, Event::BrokerRegistered { broker, .. } if *broker == from || *broker == to),
-        ),
-        ChangeReason::ControlledShutdown => past.last(
-            number,
-            |event| matches!(event, Event::ShutdownBegun { broker } if *broker == from),
-        ),
-        ChangeReason::Reassignment => past.last(
-            number,
-            |event| matches!(event, Event::ReplicasChanged { tp: other, .. } if other == tp),
-        ),
-        ChangeReason::PreferredElection | ChangeReason::UncleanElection => elected_by(past, number, tp, to),
-        ChangeReason::EarlierController => {
-            past.last(number, |event| matches!(event, Event::QuorumLeaderElected { .. }))
+        ChangeReason::BrokerUnfenced => {
+            past.last(number, |event| matches!(event, Event::BrokerUnfenced { broker } if *broker == to))
         }
-        ChangeReason::LeaderRequest => None,
+        ChangeReason::UncleanShutdown => restarted(past, number, from),
+        ChangeReason::ControlledShutdown => {
+            past.last(number, |event| matches!(event, Event::ShutdownBegun { broker } if *broker == from))
+        }
+        // A leader asks for it when the replicas that it is to give way to are in sync.
+        ChangeReason::Reassignment | ChangeReason::LeaderRequest => past
+            .last(number, |event| matches!(event, Event::ReplicasChanged { tp: other, .. } if other == tp)),
+        ChangeReason::PreferredElection | ChangeReason::UncleanElection => elected_by(past, number, tp, to),
+        ChangeReason::EarlierController => by_earlier_controller(past, number, from),
     }
+}
+
+/// A broker that had stopped without warning is there again before it was fenced.
+fn restarted(past: &Past, number: u64, broker: BrokerId) -> Option<u64> {
+    let recovered =
+        past.last(number, |event| matches!(event, Event::LogsRecovered { broker: of, .. } if *of == broker));
+    recovered.max(started(past, number, broker.into()))
+}
+
+/// What it was decided for is not told any more: most often the silence of a broker.
+fn by_earlier_controller(past: &Past, number: u64, broker: BrokerId) -> Option<u64> {
+    silenced(past, number, broker.into(), is_controller)
+        .or_else(|| past.last(number, |event| matches!(event, Event::QuorumLeaderElected { .. })))
 }
 
 /// Somebody asked for it, or a periodic check found that it could be done.
