@@ -79,7 +79,7 @@ fn the_faults_that_can_be_planted_are_listed_with_who_finds_them_without_the_fea
     let listed = String::from_utf8(output.stdout).expect("names are text");
     assert!(output.status.success());
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    let expected = plant::seen().map(|(name, plant)| {
+    let expected = plant::named().map(|(name, plant)| {
         let checks: Vec<&str> = finders(plant).iter().map(|check| check.name()).collect();
         words(&format!("{name} {}", checks.join(", ")))
     });
@@ -90,7 +90,7 @@ fn the_faults_that_can_be_planted_are_listed_with_who_finds_them_without_the_fea
 #[cfg(feature = "plant")]
 #[test]
 fn planted_faults_are_found_by_the_checks_that_name_them() {
-    for (name, plant) in plant::seen() {
+    for (name, plant) in plant::named() {
         let from = glassbroker::swarm::finders::first_seed(plant);
         let order = pool::Order { from, seeds: 60, virtual_minutes: 5, threads: 2, last_events: 40 };
         let found = pool::hunt(pool::Hunt { plant, order }, |_, _| {});

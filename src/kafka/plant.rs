@@ -11,6 +11,8 @@ pub enum Plant {
     HwBeforeIsr,
     /// acks=all is answered as soon as the leader has the batch (R-REPL-29).
     AckBeforeIsr,
+    /// acks=1 is told of the offset behind the batch (R-REPL-29).
+    NextOffsetTold,
     /// min.insync.replicas counts as 1 (R-REPL-13, 30).
     MinIsrIgnored,
     /// Any live replica may be elected (R-REPL-41).
@@ -86,10 +88,11 @@ pub enum Plant {
 }
 
 /// The faults that show without transactions, each with its name.
-pub const PLANTS: [(&str, Plant); 33] = [
+pub const PLANTS: [(&str, Plant); 34] = [
     ("skip-truncation", Plant::SkipTruncation),
     ("hw-before-isr", Plant::HwBeforeIsr),
     ("ack-before-isr", Plant::AckBeforeIsr),
+    ("next-offset-told", Plant::NextOffsetTold),
     ("min-isr-ignored", Plant::MinIsrIgnored),
     ("elect-outside-isr", Plant::ElectOutsideIsr),
     ("epoch-not-raised", Plant::EpochNotRaised),
@@ -123,25 +126,18 @@ pub const PLANTS: [(&str, Plant); 33] = [
 ];
 
 /// The faults that show where there are transactions.
-pub const PLANTS_OF_TRANSACTIONS: [(&str, Plant); 5] = [
+pub const PLANTS_OF_TRANSACTIONS: [(&str, Plant); 6] = [
     ("lso-past-open", Plant::LsoPastOpen),
     ("aborted-visible", Plant::AbortedVisible),
     ("marker-lost", Plant::MarkerLost),
+    ("old-epoch-accepted", Plant::OldEpochAccepted),
     ("offsets-before-commit", Plant::OffsetsBeforeCommit),
     ("endtxn-lost-on-failover", Plant::EndTxnLostOnFailover),
 ];
 
-/// The faults of transactions of which no seed is known that shows them.
-pub const PLANTS_UNSEEN: [(&str, Plant); 1] = [("old-epoch-accepted", Plant::OldEpochAccepted)];
-
-/// Every fault that some seed shows, with its name.
-pub fn seen() -> impl Iterator<Item = (&'static str, Plant)> {
-    PLANTS.into_iter().chain(PLANTS_OF_TRANSACTIONS)
-}
-
 /// Every fault with its name.
 pub fn named() -> impl Iterator<Item = (&'static str, Plant)> {
-    seen().chain(PLANTS_UNSEEN)
+    PLANTS.into_iter().chain(PLANTS_OF_TRANSACTIONS)
 }
 
 /// Whether this build can plant a fault.

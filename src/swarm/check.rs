@@ -99,7 +99,7 @@ pub enum Check {
     Markers,
     /// What a coordinator has decided stays so, and is completed (R-TXN-18, 28).
     Decision,
-    /// A producer whose epoch is over gets nothing in (R-TXN-12, 14, 20).
+    /// A producer whose epoch is over gets nothing in (R-PROD-25, R-TXN-12, 14, 20).
     Epochs,
     /// Each record that an application has passed has one result (R-TXN-32, 34).
     ExactlyOnce,

@@ -4,11 +4,11 @@
 
 use super::check::Check;
 use super::transactions;
-use crate::kafka::plant::{PLANTS_OF_TRANSACTIONS, PLANTS_UNSEEN, Plant};
+use crate::kafka::plant::{PLANTS_OF_TRANSACTIONS, Plant};
 
 /// The seed from which on a fault is looked for.
 pub fn first_seed(plant: Plant) -> u64 {
-    match PLANTS_OF_TRANSACTIONS.iter().chain(&PLANTS_UNSEEN).any(|(_, known)| *known == plant) {
+    match PLANTS_OF_TRANSACTIONS.iter().any(|(_, known)| *known == plant) {
         true => transactions::FIRST_SEED,
         false => 0,
     }
@@ -20,6 +20,7 @@ pub fn finders(plant: Plant) -> &'static [Check] {
         Plant::SkipTruncation => &[Check::FollowerAppend, Check::Committed, Check::InSync],
         Plant::HwBeforeIsr => &[Check::InSync, Check::MinIsr],
         Plant::AckBeforeIsr => &[Check::Acknowledged],
+        Plant::NextOffsetTold => &[Check::Told],
         Plant::MinIsrIgnored => &[Check::MinIsr],
         Plant::ElectOutsideIsr => &[Check::Succession, Check::Registration],
         Plant::EpochNotRaised => &[Check::Succession],

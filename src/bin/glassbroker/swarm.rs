@@ -29,7 +29,7 @@ event and how to run it again, and the exit code is 1.
 --plant            a fault to plant in the engine; it ends at the first seed that finds it: one of the checks that have to
                    fails, and the seed is calm without the fault. Exit code 1 says that it was found. Needs a build with
                    --features plant
---plants           lists the faults that some seed shows, each with the checks that have to find it";
+--plants           lists the faults, each with the checks that have to find it";
 
 /// Reads the arguments behind `swarm` and does what they ask for.
 pub fn main(arguments: impl Iterator<Item = String>) -> ExitCode {
@@ -130,7 +130,7 @@ fn work(task: Task, out: &mut (impl Write + Send)) -> io::Result<bool> {
     match task {
         Task::Help => writeln!(out, "{USAGE}")?,
         Task::Plants => {
-            for (name, plant) in plant::seen() {
+            for (name, plant) in plant::named() {
                 let checks: Vec<&str> = finders(plant).iter().map(|check| check.name()).collect();
                 writeln!(out, "{name:<33}{}", checks.join(", "))?;
             }

@@ -203,8 +203,8 @@ impl Producer {
             return Ok(());
         }
         if epoch != self.epoch {
-            let starts_anew = base_sequence == 0 || plant::is(Plant::OldEpochAccepted);
-            return if starts_anew {
+            let is_old = epoch < self.epoch && plant::is(Plant::OldEpochAccepted);
+            return if base_sequence == 0 || is_old {
                 Ok(())
             } else {
                 Err(ProducerError::NewEpochNotAtZero { producer, epoch, base_sequence })

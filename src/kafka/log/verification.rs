@@ -111,6 +111,20 @@ pub struct FirstBatch {
     pub raises_epochs: bool,
 }
 
+/// Who is known with a later epoch begins nothing in this one.
+fn check_not_over(
+    known: Option<&Producer>,
+    producer: ProducerId,
+    epoch: ProducerEpoch,
+) -> Result<(), ProducerError> {
+    match known.map(Producer::epoch) {
+        Some(current) if epoch < current && !plant::is(Plant::OldEpochAccepted) => {
+            Err(ProducerError::StaleEpoch { producer, epoch, current })
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Log {
     /// The guard with which a transaction may be opened here once the coordinator was asked; `None` if it is open
     /// (`maybeStartTransactionVerification`).
@@ -124,11 +138,7 @@ impl Log {
         batch: FirstBatch,
     ) -> Result<Option<VerificationGuard>, ProducerError> {
         let known = self.producers.get(producer);
-        let is_over = |current: &ProducerEpoch| batch.epoch < *current && !plant::is(Plant::OldEpochAccepted);
-        let current = known.map(Producer::epoch).filter(is_over);
-        if let Some(current) = current {
-            return Err(ProducerError::StaleEpoch { producer, epoch: batch.epoch, current });
-        }
+        check_not_over(known, producer, batch.epoch)?;
         if known.is_some_and(|known| known.has_open_transaction(batch.epoch)) {
             return Ok(None);
         }
@@ -152,9 +162,7 @@ impl Producers {
         {
             return Ok(());
         }
-        if let Some(current) = known.map(Producer::epoch).filter(|current| epoch < *current) {
-            return Err(ProducerError::StaleEpoch { producer, epoch, current });
-        }
+        check_not_over(known, producer, epoch)?;
         match self.verifications.get(producer) {
             Some(unverified) if Some(unverified.guard) == guard => Ok(()),
             _ => Err(ProducerError::NotVerified { producer }),

@@ -17,6 +17,7 @@ use crate::kafka::controller::image::ClusterImage;
 use crate::kafka::effects::{Effect, RequestId};
 use crate::kafka::event::{Event, RequestMark};
 use crate::kafka::log::{AppendError, Appended, Origin, Verification, VerificationGuard};
+use crate::kafka::plant::{self, Plant};
 use crate::kafka::protocol::ErrorCode;
 use crate::kafka::types::{Offset, Topic, TopicId, TopicPartition};
 
@@ -231,15 +232,15 @@ impl ReplicaManager {
         let mut pending = Vec::new();
         for outcome in outcomes {
             let mut answer = answer(outcome, step.image, &mut response.node_endpoints);
-            if request.acks == ACKS_ALL
-                && let Ok(appended) = &outcome.result
-            {
-                answer.error_code = ErrorCode::RequestTimedOut.code();
-                pending.push(PendingAcks {
-                    tp: outcome.tp.clone(),
-                    asked_for: outcome.asked_for.clone(),
-                    required: appended.last_offset + 1,
-                });
+            if let Ok(appended) = &outcome.result {
+                let required = appended.last_offset + 1;
+                if request.acks == ACKS_ALL {
+                    answer.error_code = ErrorCode::RequestTimedOut.code();
+                    let (tp, asked_for) = (outcome.tp.clone(), outcome.asked_for.clone());
+                    pending.push(PendingAcks { tp, asked_for, required });
+                } else if plant::is(Plant::NextOffsetTold) {
+                    answer.base_offset = required.0;
+                }
             }
             push_answer(&mut response, &outcome.asked_for, answer);
         }

@@ -172,7 +172,8 @@ impl History {
         Ok(())
     }
 
-    /// R-PROD-24 to 26: the sequence numbers of a producer's epoch follow each other, so nothing stands twice. A leader that
+    /// R-PROD-24 to 26: the sequence numbers of a producer's epoch follow each other, so nothing stands twice, and its epochs
+    /// never fall. A leader that
     /// began with an empty disk knows only the producers whose batches retention had left to fetch (R-PROD-27), and none for
     /// longer than producer.id.expiration.ms (R-PROD-28): whom it does not know may begin with any sequence number
     /// (`ProducerAppendInfo.checkSequence`).
@@ -188,7 +189,7 @@ impl History {
             Some((before, _)) if before < epoch => 0,
             Some((before, _)) => {
                 let fault = format!("producer {producer} writes in epoch {epoch} after {before}");
-                return Err(Check::Sequences.broken(fault));
+                return Err(Check::Epochs.broken(fault));
             }
         };
         let is_known = || {

@@ -68,7 +68,7 @@ use crate::kafka::raft::QuorumRole;
 use crate::kafka::share::ShareKey;
 use crate::kafka::time::Time;
 use crate::kafka::types::{
-    BrokerId, ClientName, GroupId, NodeId, Offset, ProducerId, Topic, TopicId, TopicPartition,
+    BrokerId, ClientName, GroupId, LeaderEpoch, NodeId, Offset, ProducerId, Topic, TopicId, TopicPartition,
     TransactionalId,
 };
 use crate::lab::ledger::Ledger;
@@ -297,7 +297,10 @@ impl Watch {
             self.coordinators.hear(entry.key.time, &entry.event);
             self.members.hear(world, entry.key.time, &entry.event, is_kept, &mut self.counts)?;
             self.shares.hear(world, &entry.event, kept, &mut self.counts)?;
-            self.transactions.hear(world, &entry.event, &mut self.counts)?;
+            let leads = |tp: &TopicPartition, epoch: LeaderEpoch| {
+                image.partition(tp).is_some_and(|registration| registration.leader_epoch <= epoch)
+            };
+            self.transactions.hear(world, &entry.event, leads, &mut self.counts)?;
         }
         Ok(())
     }

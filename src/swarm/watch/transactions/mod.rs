@@ -118,8 +118,15 @@ impl TransactionWatch {
         })
     }
 
-    /// Takes in one event, after everything that the step has touched was followed.
-    pub fn hear(&mut self, world: &World, event: &Event, counts: &mut Counts) -> Verdict {
+    /// Takes in one event, after everything that the step has touched was followed. `leads`: whether who led a partition in an
+    /// epoch does so still.
+    pub fn hear(
+        &mut self,
+        world: &World,
+        event: &Event,
+        leads: impl Fn(&TopicPartition, LeaderEpoch) -> bool,
+        counts: &mut Counts,
+    ) -> Verdict {
         match event {
             Event::TopicDeleted { topic } => drop(self.deleted.insert(topic.clone())),
             Event::Transaction(TransactionEvent::Decided { id, committed, .. }) => {
@@ -130,7 +137,7 @@ impl TransactionWatch {
             }
             Event::Appended {
                 broker, tp, base_offset, leader_epoch, transactional: true, request, ..
-            } if request.is_some() => {
+            } if request.is_some() && leads(tp, *leader_epoch) => {
                 return self.check_appended(world, *broker, tp, (*base_offset, *leader_epoch), counts);
             }
             Event::Polled { client, tp, from, to, runs, .. } => {
@@ -155,7 +162,9 @@ impl TransactionWatch {
     }
 
     /// R-TXN-12, 14, 20: when a later epoch of a producer is written and nothing of an earlier one is open, every partition
-    /// that this had has its marker, and no other one is added. What was asked in the earlier epoch gets in nowhere.
+    /// that this had has its marker, and no other one is added, not even to a transaction of the later one. What was asked in
+    /// the earlier epoch gets in nowhere, but for the log of a leader that has not heard that it leads no more: the marker is
+    /// with the next one.
     fn check_appended(
         &self,
         world: &World,
@@ -173,8 +182,7 @@ impl TransactionWatch {
         let Some(facts) = self.states.values().find_map(|state| state.of_producer(producer)) else {
             return Ok(());
         };
-        let is_late = facts.epoch > epoch && facts.stage.is_over();
-        Check::Epochs.verdict(is_late.then(|| {
+        Check::Epochs.verdict(facts.is_past(epoch).then(|| {
             let current = facts.epoch;
             format!("{tp}: a batch of producer {producer} in epoch {epoch} got in at {base}, its coordinator is at {current}")
         }))

@@ -51,6 +51,14 @@ pub struct Facts {
     pub times_out_ms: i64,
 }
 
+impl Facts {
+    /// Whether what an earlier epoch had open is over. A decision has the next epoch already (R-TXN-17), and its markers are on
+    /// their way.
+    pub fn is_past(&self, epoch: ProducerEpoch) -> bool {
+        self.epoch > epoch && !matches!(self.stage, Stage::Prepared { .. })
+    }
+}
+
 /// The end of a transaction that is final.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
@@ -220,6 +228,20 @@ mod tests {
         assert_eq!(found(Some(false), &[0, 1, 3], 4), Err(Check::Decision));
         assert_eq!(found(Some(true), &[0, 1, 2], 1), Err(Check::Decision));
         assert_eq!(found(None, &[0, 1, 2], 3), Ok(()), "the commit was given up, and nobody told of it");
+    }
+
+    #[test]
+    fn what_a_producer_had_open_is_over_when_its_next_epoch_is_idle_or_has_begun_a_transaction_r_txn_12() {
+        let is_past = |status: i8, epoch: i16| {
+            let mut log = StateLog::default();
+            write(&mut log, status).expect("nothing is decided");
+            log.of_producer(ProducerId(7)).expect("written").is_past(ProducerEpoch(epoch))
+        };
+        assert_eq!(
+            [0, 1, 2, 3, 4, 5].map(|status| is_past(status, 2)),
+            [true, true, false, false, true, true]
+        );
+        assert!([0, 1, 2, 3, 4, 5].iter().all(|status| !is_past(*status, 3)));
     }
 
     #[test]
