@@ -61,8 +61,10 @@ fn fetch_fault(broker: &Broker, parked: &DelayedFetch) -> Option<String> {
             _ => log.high_watermark(),
         };
         let offset = wanted.fetch_offset;
-        // Where the cleaner has left nothing up to the bound there is nothing to answer with.
-        let is_there = offset > bound || log.readable_bytes(offset, bound, 1) > 0;
+        // Where the cleaner has left nothing up to the bound there is nothing to answer with. A log's start that passes what is
+        // waited for, and moves the last stable offset, wakes nobody (`Partition.deleteRecordsOnLeader`).
+        let is_passed = offset < log.log_start_offset();
+        let is_there = !is_passed && (offset > bound || log.readable_bytes(offset, bound, 1) > 0);
         // A consumer may read from a follower (KIP-392).
         let is_done = is_there || (is_follower && !partition.is_leader());
         is_done.then(|| format!("a fetch of {tp} at {offset} waits on"))

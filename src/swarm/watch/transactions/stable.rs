@@ -24,6 +24,9 @@ pub struct StableLife {
     began_at: Offset,
     log_end: Offset,
     high_watermark: Offset,
+    /// The furthest high watermark of this process: what ended below it is forgotten, though a follower's may fall
+    /// (`ProducerStateManager.onHighWatermarkUpdated`).
+    furthest: Offset,
     /// The log was cut back, and what is open not looked for since.
     is_outdated: bool,
 }
@@ -44,6 +47,7 @@ impl StableLife {
         if before.log_end <= self.log_end {
             self.began_at = before.began_at;
         }
+        self.furthest = self.furthest.max(before.furthest).min(self.log_end);
         let marks = (before.high_watermark, before.log_end);
         self.is_outdated = self.log_end < before.log_end
             || (before.is_outdated && marks == (self.high_watermark, self.log_end));
@@ -95,10 +99,11 @@ impl TransactionWatch {
             began_at: log_end,
             log_end,
             high_watermark: mark,
+            furthest: mark,
             is_outdated: false,
         };
         before.into_iter().for_each(|before| life.go_on(before));
-        let is_outdated = life.is_outdated;
+        let (is_outdated, forgotten) = (life.is_outdated, life.began_at.max(life.furthest));
         let place = || format!("{tp} on broker {broker}");
         before.map_or(Ok(()), |before| life.check_after(before)).map_err(|broken| broken.at(place()))?;
         self.lives.insert(key, life);
@@ -109,8 +114,7 @@ impl TransactionWatch {
         // A follower that comes later never sees what its leader has cleaned away by then.
         let holds =
             |base: Offset| log.batches_from(base).next().is_some_and(|batch| batch.base_offset() == base);
-        let enders = enders(log, mark, life.began_at);
-        let (log_start, forgotten) = (log.log_start_offset(), life.began_at);
+        let (log_start, enders) = (log.log_start_offset(), enders(log, mark, forgotten));
         let known = Known { high_watermark: mark, log_start, forgotten, enders: &enders };
         let (least, most) = reading.stable_end(&known, holds);
         let most = if is_outdated { mark } else { most };
@@ -139,6 +143,7 @@ mod tests {
             began_at: Offset::ZERO,
             log_end: Offset::ZERO,
             high_watermark: Offset::ZERO,
+            furthest: Offset::ZERO,
             is_outdated: false,
         };
         let found = |before: StableLife, now: StableLife| now.check_after(&before).err().map(|b| b.check);
@@ -158,6 +163,7 @@ mod tests {
             began_at: Offset(log_end),
             log_end: Offset(log_end),
             high_watermark: Offset(mark),
+            furthest: Offset(mark),
             is_outdated: false,
         };
         let outdated = |lives: &[(i64, i64)]| {
@@ -167,12 +173,14 @@ mod tests {
                 now.go_on(&before);
                 now
             });
-            (last.is_outdated, last.began_at.0)
+            (last.is_outdated, last.began_at.0, last.furthest.0)
         };
-        assert_eq!(outdated(&[(9, 5), (9, 6)]), (false, 9));
-        assert_eq!(outdated(&[(9, 5), (7, 5)]), (true, 7));
-        assert_eq!(outdated(&[(9, 5), (7, 5), (7, 5)]), (true, 7));
-        assert_eq!(outdated(&[(9, 5), (7, 5), (8, 5)]), (false, 7));
-        assert_eq!(outdated(&[(9, 5), (7, 5), (7, 6)]), (false, 7));
+        assert_eq!(outdated(&[(9, 5), (9, 6)]), (false, 9, 6));
+        assert_eq!(outdated(&[(9, 6), (9, 5)]), (false, 9, 6), "what ended below 6 is forgotten");
+        assert_eq!(outdated(&[(9, 5), (7, 5)]), (true, 7, 5));
+        assert_eq!(outdated(&[(9, 5), (7, 5), (7, 5)]), (true, 7, 5));
+        assert_eq!(outdated(&[(9, 5), (7, 5), (8, 5)]), (false, 7, 5));
+        assert_eq!(outdated(&[(9, 5), (7, 5), (7, 6)]), (false, 7, 6));
+        assert_eq!(outdated(&[(9, 9), (7, 5)]), (true, 7, 7), "nothing ended behind the end");
     }
 }
