@@ -105,6 +105,7 @@ impl Plan {
         if seed >= transactions::FIRST_SEED {
             plan.transact(&mut Random::stream(seed, "swarm transactions"));
         }
+        programs::listen(&mut plan.consumers, &mut Random::stream(seed, "swarm listeners"));
         plan
     }
 

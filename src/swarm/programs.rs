@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** a consumer that differs is still one that Kafka lets start, and that its group takes in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::plan::{chance, pick};
 use crate::client::consumer::ConsumerSpec;
@@ -22,6 +22,17 @@ const PROGRAMS: &[&[&str]] = &[
     &["poll", "hand off 20ms to 4 workers"],
     &["poll", "hand off 300ms to 2 workers", "commit done"],
     &["poll 1s", "process 300ms", "commit"],
+];
+/// What listeners do when they hear of partitions (`ConsumerRebalanceListener`), below the lines of the loop.
+const LISTENERS: &[&[&str]] = &[
+    &["on revoked commit"],
+    &["on revoked commit", "on lost wait 500ms"],
+    &["on revoked commit async", "on assigned wait 300ms"],
+    &["on revoked wait 2s", "on revoked commit"],
+    &["on assigned wait 1s", "on assigned commit"],
+    &["on lost wait 1s"],
+    &["on revoked throw"],
+    &["on revoked commit", "on lost throw"],
 ];
 /// What all members of a group may have, librdkafka's too.
 const COMMON_STRATEGIES: [&str; 3] = ["range", "roundrobin", "cooperative-sticky"];
@@ -51,6 +62,18 @@ pub fn vary(consumers: &mut [ConsumerSpec], random: &mut Random) {
             consumer.config.insert("client.library".to_owned(), "librdkafka".to_owned());
             consumer.config.remove("max.poll.records");
         }
+    }
+}
+
+/// The members of some groups listen. Drawn last, and from a stream of its own: whatever else a seed draws stays as it is.
+pub fn listen(consumers: &mut [ConsumerSpec], random: &mut Random) {
+    let groups: BTreeSet<GroupId> = consumers.iter().map(|consumer| consumer.group.clone()).collect();
+    let groups: BTreeSet<GroupId> = groups.into_iter().filter(|_| chance(random, 25)).collect();
+    for consumer in consumers.iter_mut().filter(|consumer| groups.contains(&consumer.group)) {
+        let listener = pick::<&[&str]>(random, LISTENERS);
+        let loop_lines = consumer.program.iter().map(Line::to_string);
+        let lines: Vec<String> = loop_lines.chain(listener.iter().map(ToString::to_string)).collect();
+        consumer.program = Line::parse_program(&lines).expect("a program");
     }
 }
 
@@ -107,14 +130,18 @@ mod tests {
     #[test]
     fn every_consumer_of_a_plan_may_start_with_its_program() {
         let plans: Vec<Plan> = (0..300).map(Plan::draw).collect();
-        let mut words: Vec<String> = Vec::new();
+        let mut words: BTreeSet<String> = BTreeSet::new();
         for consumer in plans.iter().flat_map(|plan| &plan.consumers) {
             assert!(consumer.check().is_ok(), "{consumer:?}: {:?}", consumer.check().err());
             words.extend(consumer.program.iter().map(Line::to_string));
             words.extend(consumer.config.get("client.library").cloned());
         }
         for word in ["commit record", "commit async", "commit done", "librdkafka"] {
-            assert!(words.iter().any(|known| known == word), "{word}");
+            assert!(words.contains(word), "{word}");
+        }
+        for listener in LISTENERS {
+            let lines = Line::parse_program(&[&["poll"], *listener].concat()).expect("a program");
+            assert!(lines.iter().all(|line| words.contains(&line.to_string())), "{listener:?}");
         }
     }
 }
