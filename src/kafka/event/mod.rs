@@ -250,6 +250,8 @@ pub enum Event {
         topic_id: TopicId,
         leader_epoch: LeaderEpoch,
         start_offset: Offset,
+        /// Whose transactions it knows to be open though they begin below its log's start, of which the log says nothing.
+        open_below: Vec<ProducerId>,
     },
     BecameFollower {
         broker: BrokerId,

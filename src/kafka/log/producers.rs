@@ -73,6 +73,11 @@ impl Producers {
         open.into_iter().chain(ended).min()
     }
 
+    /// Whose open transactions begin below an offset, by where they do.
+    pub fn open_below(&self, offset: Offset) -> Vec<ProducerId> {
+        self.ongoing.range(..offset).map(|(_, producer)| *producer).collect()
+    }
+
     /// Whose open transaction begins first.
     pub fn oldest_open(&self) -> Option<ProducerId> {
         self.ongoing.values().next().copied()

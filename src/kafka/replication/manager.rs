@@ -193,9 +193,14 @@ impl ReplicaManager {
             if new_epoch {
                 let (tp, topic_id) = (tp.clone(), partition.topic_id);
                 let start_offset = partition.log.log_end_offset();
-                let led =
-                    Event::BecameLeader { broker: me, tp: tp.clone(), topic_id, leader_epoch, start_offset };
-                step.fx.event(led);
+                step.fx.event(Event::BecameLeader {
+                    broker: me,
+                    tp: tp.clone(),
+                    topic_id,
+                    leader_epoch,
+                    start_offset,
+                    open_below: partition.log.producers().open_below(partition.log.log_start_offset()),
+                });
                 self.notice(Notice::Elected { tp, leader_epoch });
             }
             self.stop_fetching(tp);

@@ -83,6 +83,22 @@ impl Replica {
     }
 }
 
+/// What a leader knows of what its log did not have any more when it began to lead.
+///
+/// A process that starts reads its log from its start on, so it forgets what was open below, unless a snapshot says so
+/// (`ProducerStateManager.truncateAndReload`); one that has been there since goes on to know it.
+#[derive(Clone, Debug, Default)]
+struct Below {
+    start: Offset,
+    open: BTreeSet<ProducerId>,
+}
+
+impl Below {
+    fn has_forgotten(&self, offset: Offset, producer: ProducerId) -> bool {
+        offset < self.start && !self.open.contains(&producer)
+    }
+}
+
 /// A partition's log began later from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
@@ -109,6 +125,7 @@ pub struct Partition {
     markers: Markers,
     /// Where records of transactions stand that are not over for readers, and may be some that are.
     unstable: BTreeSet<(Offset, ProducerId)>,
+    below: Below,
     starts: Vec<Start>,
 }
 
@@ -212,6 +229,8 @@ impl Partition {
             let of = entries.iter().filter(|entry| !entry.is_gone);
             self.unstable.extend(of.filter_map(|entry| Some((base, entry.transaction?))));
         }
+        let below = &self.below;
+        self.unstable.retain(|(offset, producer)| !below.has_forgotten(*offset, *producer));
         self.settle();
     }
 
@@ -284,12 +303,13 @@ impl Partition {
         changes
     }
 
-    /// Somebody leads, and its log, which ends at `end`, is what counts from now on.
+    /// Somebody leads, and its log, which ends at `end`, is what counts from now on. `open`: whose transactions it knows to
+    /// be open below its log's start.
     pub fn became_leader(
         &mut self,
         broker: BrokerId,
-        epoch: LeaderEpoch,
-        end: Offset,
+        (epoch, end): (LeaderEpoch, Offset),
+        open: BTreeSet<ProducerId>,
         at: Moment,
     ) -> Vec<Change> {
         if self.late.contains(&broker) {
@@ -302,6 +322,7 @@ impl Partition {
             return Vec::new();
         }
         self.leader = Some((broker, epoch));
+        self.below = Below { start: replica.start, open };
         self.high_watermark = self.high_watermark.max(replica.high_watermark).min(end);
         let mut changes = Vec::new();
         let gone = Gone { at, why: GoneWhy::LeaderChange { leader: broker, epoch } };

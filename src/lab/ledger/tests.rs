@@ -1,5 +1,6 @@
 //! Logs, leaders and the bound, each by itself; whole runs are in the scenario tests.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::partition::{Change, Partition, Start, Taken};
@@ -26,7 +27,7 @@ fn taken(batch: u64) -> Option<Taken> {
 /// A leads in epoch 0 and has batches 0 to 2 at offsets 0 to 2, of which B has the first.
 fn one_behind() -> Partition {
     let mut partition = Partition::default();
-    partition.became_leader(A, LeaderEpoch(0), Offset(0), MOMENT);
+    partition.became_leader(A, (LeaderEpoch(0), Offset(0)), BTreeSet::new(), MOMENT);
     for number in 0..3 {
         let offset = Offset(number as i64);
         let changes = partition.appended(A, LeaderEpoch(0), (offset, offset), taken(number));
@@ -57,7 +58,7 @@ fn what_the_new_leader_does_not_have_is_gone_and_comes_back_with_a_leader_that_h
     assert_eq!(partition.holders(LeaderEpoch(0), Offset(0)), [A, B]);
     assert_eq!(partition.holders(LeaderEpoch(0), Offset(2)), [A]);
     assert_eq!(
-        told(&partition.became_leader(B, LeaderEpoch(1), Offset(1), MOMENT)),
+        told(&partition.became_leader(B, (LeaderEpoch(1), Offset(1)), BTreeSet::new(), MOMENT)),
         ["1 by 2 e1", "2 by 2 e1"]
     );
     assert!(partition.appended(B, LeaderEpoch(1), (Offset(1), Offset(1)), taken(3)).is_empty());
@@ -67,7 +68,7 @@ fn what_the_new_leader_does_not_have_is_gone_and_comes_back_with_a_leader_that_h
     assert_eq!((at(&partition, None), at(&partition, Some(LeaderEpoch(0)))), (vec![3], vec![1]));
     // Nobody else is left: an unclean election of the old leader, which has not followed the new one.
     assert_eq!(
-        told(&partition.became_leader(A, LeaderEpoch(2), Offset(3), MOMENT)),
+        told(&partition.became_leader(A, (LeaderEpoch(2), Offset(3)), BTreeSet::new(), MOMENT)),
         ["1 back", "2 back", "3 by 1 e2"]
     );
 }
@@ -75,7 +76,7 @@ fn what_the_new_leader_does_not_have_is_gone_and_comes_back_with_a_leader_that_h
 #[test]
 fn what_a_deposed_leader_still_writes_is_gone_at_once() {
     let mut partition = one_behind();
-    partition.became_leader(B, LeaderEpoch(1), Offset(1), MOMENT);
+    partition.became_leader(B, (LeaderEpoch(1), Offset(1)), BTreeSet::new(), MOMENT);
     let changes = partition.appended(A, LeaderEpoch(0), (Offset(3), Offset(3)), taken(4));
     assert_eq!(told(&changes), ["4 by 2 e1"]);
 }
@@ -85,7 +86,7 @@ fn what_the_last_disk_loses_is_gone_and_what_another_has_is_not() {
     let mut partition = one_behind();
     assert_eq!(told(&partition.disk_lost(A, Offset(0), MOMENT)), ["1 with 1", "2 with 1"]);
     assert!(
-        partition.became_leader(A, LeaderEpoch(0), Offset(0), MOMENT).len() == 1,
+        partition.became_leader(A, (LeaderEpoch(0), Offset(0)), BTreeSet::new(), MOMENT).len() == 1,
         "batch 0 is on B alone"
     );
 }
@@ -94,9 +95,9 @@ fn what_the_last_disk_loses_is_gone_and_what_another_has_is_not() {
 fn a_leader_that_writes_over_what_it_lost_in_the_same_epoch_does_not_bring_it_back() {
     let mut partition = one_behind();
     partition.disk_lost(A, Offset(2), MOMENT);
-    partition.became_leader(A, LeaderEpoch(0), Offset(2), MOMENT);
+    partition.became_leader(A, (LeaderEpoch(0), Offset(2)), BTreeSet::new(), MOMENT);
     assert!(partition.appended(A, LeaderEpoch(0), (Offset(2), Offset(2)), taken(5)).is_empty());
-    assert!(partition.became_leader(A, LeaderEpoch(1), Offset(3), MOMENT).is_empty());
+    assert!(partition.became_leader(A, (LeaderEpoch(1), Offset(3)), BTreeSet::new(), MOMENT).is_empty());
     let at: Vec<u64> = partition.entries(Offset(2), Offset(3), None).map(|(_, entry)| entry.batch).collect();
     assert_eq!(at, [5]);
 }
@@ -105,19 +106,21 @@ fn a_leader_that_writes_over_what_it_lost_in_the_same_epoch_does_not_bring_it_ba
 fn a_replica_that_begins_at_the_leaders_start_lacks_nothing_below_it() {
     let mut partition = one_behind();
     partition.replicated(BrokerId(3), (Offset(2), Offset(3)), &[(LeaderEpoch(0), Offset(2))]);
-    assert!(partition.became_leader(BrokerId(3), LeaderEpoch(1), Offset(3), MOMENT).is_empty());
+    assert!(
+        partition.became_leader(BrokerId(3), (LeaderEpoch(1), Offset(3)), BTreeSet::new(), MOMENT).is_empty()
+    );
     assert_eq!(partition.holders(LeaderEpoch(0), Offset(1)), [A]);
 }
 
 #[test]
 fn a_large_batch_is_found_behind_many_small_ones_of_an_epoch_that_is_gone() {
     let mut partition = Partition::default();
-    partition.became_leader(A, LeaderEpoch(0), Offset(0), MOMENT);
+    partition.became_leader(A, (LeaderEpoch(0), Offset(0)), BTreeSet::new(), MOMENT);
     for number in 0..20 {
         let offset = Offset(number as i64);
         partition.appended(A, LeaderEpoch(0), (offset, offset), taken(number));
     }
-    partition.became_leader(B, LeaderEpoch(1), Offset(0), MOMENT);
+    partition.became_leader(B, (LeaderEpoch(1), Offset(0)), BTreeSet::new(), MOMENT);
     partition.appended(B, LeaderEpoch(1), (Offset(0), Offset(19)), taken(20));
     let at = partition.entries(Offset(19), Offset(20), Some(LeaderEpoch(1)));
     assert_eq!(at.map(|(base, entry)| (base, entry.batch)).collect::<Vec<_>>(), [(Offset(0), 20)]);
@@ -128,13 +131,15 @@ fn a_large_batch_is_found_behind_many_small_ones_of_an_epoch_that_is_gone() {
 fn what_is_gone_does_not_come_back_since_it_lies_below_the_start_of_a_new_leaders_log() {
     let mut partition = one_behind();
     partition.appended(A, LeaderEpoch(0), (Offset(3), Offset(6)), taken(3));
-    partition.became_leader(B, LeaderEpoch(1), Offset(1), MOMENT);
+    partition.became_leader(B, (LeaderEpoch(1), Offset(1)), BTreeSet::new(), MOMENT);
     partition.appended(B, LeaderEpoch(1), (Offset(1), Offset(3)), taken(4));
     partition.replicated(BrokerId(3), (Offset(0), Offset(1)), &[(LeaderEpoch(0), Offset(0))]);
     partition.replicated(BrokerId(3), (Offset(1), Offset(4)), &[(LeaderEpoch(1), Offset(1))]);
     let (at, reason) = (MOMENT, LogStartReason::Leader);
     partition.log_start_moved(BrokerId(3), false, Start { at, to: Offset(4), reason });
-    assert!(partition.became_leader(BrokerId(3), LeaderEpoch(2), Offset(4), MOMENT).is_empty());
+    assert!(
+        partition.became_leader(BrokerId(3), (LeaderEpoch(2), Offset(4)), BTreeSet::new(), MOMENT).is_empty()
+    );
 }
 
 /// A topic's number, as its id.
@@ -149,14 +154,14 @@ fn who_has_not_heard_that_the_topic_is_deleted_writes_nothing_that_counts() {
     assert_eq!(partition.clear().len(), 3);
     // B, which heard of it late, is elected of the old topic; A has never stopped to lead it.
     assert!(partition.of_topic(B, id(1)).is_empty());
-    assert!(partition.became_leader(B, LeaderEpoch(1), Offset(1), MOMENT).is_empty());
+    assert!(partition.became_leader(B, (LeaderEpoch(1), Offset(1)), BTreeSet::new(), MOMENT).is_empty());
     let late = partition.appended(B, LeaderEpoch(1), (Offset(1), Offset(1)), taken(3));
     assert_eq!(told(&late), ["3 deleted"]);
     let late = partition.appended(A, LeaderEpoch(0), (Offset(3), Offset(3)), taken(4));
     assert_eq!(told(&late), ["4 deleted"]);
     partition.replica_deleted(A);
     assert!(partition.of_topic(A, id(2)).is_empty());
-    assert!(partition.became_leader(A, LeaderEpoch(0), Offset(0), MOMENT).is_empty());
+    assert!(partition.became_leader(A, (LeaderEpoch(0), Offset(0)), BTreeSet::new(), MOMENT).is_empty());
     assert!(partition.appended(A, LeaderEpoch(0), (Offset(0), Offset(0)), taken(5)).is_empty());
     let at: Vec<u64> = partition.entries(Offset(0), Offset(9), None).map(|(_, entry)| entry.batch).collect();
     assert_eq!(at, [5]);
@@ -274,11 +279,59 @@ fn a_leader_without_the_marker_makes_its_transaction_open_and_one_that_has_it_en
         topic_id: id(1),
         leader_epoch: LeaderEpoch(epoch),
         start_offset: Offset(end),
+        open_below: Vec::new(),
     };
     told.tell(leads(B, 1, 3));
     assert_eq!(told.counts(), [2, 1, 0]);
     told.tell(leads(A, 2, 4));
     assert_eq!(told.counts(), [2, 0, 1]);
+}
+
+/// A transaction of one record, which retention takes while it is open (R-TXN-23, R-TXN-25).
+#[test]
+fn what_is_open_below_the_logs_start_withholds_as_long_as_whoever_leads_knows_of_it() {
+    let ends = |leads_anew: Option<&[ProducerId]>, marked: bool| {
+        let mut told = Told::new();
+        let tp = Told::tp();
+        told.stored(0);
+        told.tell(Event::HighWatermarkAdvanced {
+            broker: A,
+            tp: tp.clone(),
+            leader: true,
+            from: Offset(0),
+            to: Offset(1),
+        });
+        let reason = LogStartReason::Time { retention_ms: 1 };
+        let (from, to) = (Offset(0), Offset(1));
+        told.tell(Event::LogStartMoved { broker: A, tp: tp.clone(), leader: true, from, to, reason });
+        if let Some(open) = leads_anew {
+            told.tell(Event::BecameLeader {
+                broker: A,
+                tp: tp.clone(),
+                topic_id: id(1),
+                leader_epoch: LeaderEpoch(0),
+                start_offset: Offset(1),
+                open_below: open.to_vec(),
+            });
+        }
+        if marked {
+            told.marked(true, 1);
+        }
+        told.tell(Event::HighWatermarkAdvanced {
+            broker: A,
+            tp,
+            leader: true,
+            from: Offset(1),
+            to: Offset(9),
+        });
+        let ends = Ledger::of(&told.0).ends(&Told::tp());
+        (ends.high.0, ends.stable.0)
+    };
+    assert_eq!(ends(None, false), (9, 1), "it goes on to know it");
+    assert_eq!(ends(None, true), (9, 9));
+    assert_eq!(ends(Some(&[ProducerId(7)]), false), (9, 1), "a snapshot said so");
+    assert_eq!(ends(Some(&[ProducerId(7)]), true), (9, 9));
+    assert_eq!(ends(Some(&[]), false), (9, 9), "its process has read the log anew");
 }
 
 /// 500 transactions of one record and an open one of 20, as a ledger tells that keeps ten records.
@@ -367,8 +420,8 @@ fn a_share_consumer_finishes_a_record_that_a_leader_change_took_away() {
         runs: OffsetRun::of([(LeaderEpoch(0), Offset(0))].into_iter()),
     }));
     let (leader_epoch, start_offset) = (LeaderEpoch(1), Offset(0));
-    let topic_id = id(1);
-    told.tell(Event::BecameLeader { broker: B, tp: tp.clone(), topic_id, leader_epoch, start_offset });
+    let (topic_id, open_below, of) = (id(1), Vec::new(), tp.clone());
+    told.tell(Event::BecameLeader { broker: B, tp: of, topic_id, leader_epoch, start_offset, open_below });
     told.tell(Event::Processed { client, tp, offset: Offset(0) });
     let ledger = Ledger::of(&told.0);
     let records = ledger.batches().flat_map(|batch| &batch.records);

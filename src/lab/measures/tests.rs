@@ -110,6 +110,7 @@ fn a_partition_is_leaderless_until_another_broker_acts_as_its_leader() {
         topic_id: TopicId::default(),
         leader_epoch: LeaderEpoch(epoch),
         start_offset: Offset(0),
+        open_below: Vec::new(),
     };
     let act = |broker, act| Event::Process {
         node: NodeId::Broker(BrokerId(broker)),

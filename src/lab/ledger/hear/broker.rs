@@ -37,10 +37,11 @@ impl Ledger {
                     }
                 }
             }
-            Event::BecameLeader { broker, tp, topic_id, leader_epoch, start_offset } => {
+            Event::BecameLeader { broker, tp, topic_id, leader_epoch, start_offset, open_below } => {
                 let partition = self.partition(tp);
                 let mut changes = partition.of_topic(*broker, *topic_id);
-                changes.extend(partition.became_leader(*broker, *leader_epoch, *start_offset, at));
+                let (epoch, open) = (*leader_epoch, open_below.iter().copied().collect());
+                changes.extend(partition.became_leader(*broker, (epoch, *start_offset), open, at));
                 self.apply(at, changes);
             }
             Event::Truncated { broker, tp, to, .. } => self.partition(tp).truncated(*broker, *to),

@@ -16,6 +16,7 @@ fn silent() -> Vec<Event> {
             topic_id: TopicId(uuid::Uuid::from_u128(1)),
             leader_epoch: LeaderEpoch(1),
             start_offset: Offset(5),
+            open_below: Vec::new(),
         },
         Event::BecameFollower { broker: follower, tp: tp(0), leader_epoch: LeaderEpoch(1), leader: broker },
         Event::IsrChangeProposed { broker, tp: tp(0), isr: brokers(&[1, 2]), out_of_sync: brokers(&[3]) },
