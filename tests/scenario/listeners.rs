@@ -1,7 +1,7 @@
 //! What an application does when its consumer calls it back about partitions, and what becomes of records by it: case A51,
 //! with both protocols.
 
-use glassbroker::kafka::event::{ApplicationEvent, Event, GroupEvent};
+use glassbroker::kafka::event::{ApplicationEvent, CommitOutcome, Event, GroupEvent};
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::lab::ledger::{GroupCount, Within};
 
@@ -232,4 +232,55 @@ fn a51_a_commit_while_the_member_waits_for_the_others_to_join_is_refused() {
         "delivered 260, processed 260",
         "and nothing is lost or repeated by it"
     );
+}
+
+/// A51 (c): a static member keeps its place in a generation that began without it, and what it commits as of the one before
+/// is refused (R-GRP-36); others do those records again. Before that generation begins it is accepted.
+#[test]
+fn a51_c_a_commit_of_the_generation_before_is_refused_and_its_records_are_done_again() {
+    for protocol in [EAGER, COOPERATIVE] {
+        let outcome = |frozen_ms: i64| {
+            let own = [("group.instance.id", "one"), ("session.timeout.ms", "60000")];
+            let limit = [("max.poll.interval.ms", "10000")];
+            let program = ["poll", "process 20ms", "commit"];
+            let mut c = begun(protocol, &[&own[..], &limit].concat(), &program);
+            c.give(read("freeze c1 at commit"));
+            c.until_event("it stands there", 5_000, is_halted);
+            c.consumer("c2", "g", &["t"], &program, &[&MANUAL[..], protocol, &limit].concat());
+            c.run_ms(frozen_ms);
+            c.give(read("thaw c1"));
+            c.run_ms(30_000);
+            let refused = commit_errors(&c).contains(&ErrorCode::IllegalGeneration);
+            (refused, c.outcome_of("g", "t"))
+        };
+        let in_time = (false, "delivered 200, processed 200".to_owned());
+        assert_eq!(outcome(5_000), in_time, "{protocol:?}");
+        let too_late = (true, "delivered 200, processed 200, processed twice 10".to_owned());
+        assert_eq!(outcome(16_000), too_late, "{protocol:?}: the records of one poll");
+    }
+}
+
+/// A51 (d): a member that has given a partition up has not heard of its next epoch yet. As of the one before it may commit what it
+/// still has and nothing else (R-CG8-19, KIP-1251): what is refused would have had the new owner skip records.
+#[test]
+fn a51_d_a_commit_of_the_epoch_before_counts_for_what_the_member_still_has() {
+    let mut c = begun(NEWER, &[], &["poll", "process 20ms"]);
+    joins(&mut c, NEWER, &["poll", "process 20ms"]);
+    for broker in 1..=3 {
+        c.order(&format!("slow c1 to broker {broker} by 1s"));
+    }
+    let owned = |c: &Cluster| c.consumer_state("c1").subscription().partitions();
+    c.until("it has given one up", 60_000, |c| owned(c).len() == 1);
+    let kept = owned(&c).remove(0).partition;
+    for partition in [1 - kept, kept] {
+        c.order(&format!("commit c1 async t-{partition}=100"));
+    }
+    c.run_ms(30_000);
+    let of = |event: &Event| match event {
+        Event::CommitCalledBack { client, outcome } if client.as_str() == "c1" => Some(*outcome),
+        _ => None,
+    };
+    let outcomes: Vec<CommitOutcome> = c.events().filter_map(of).collect();
+    assert_eq!(outcomes, [CommitOutcome::Failed(ErrorCode::StaleMemberEpoch), CommitOutcome::Committed]);
+    assert!(c.outcome_of("g", "t").contains("processed 200,"), "none is skipped: {}", c.outcome_of("g", "t"));
 }

@@ -1,5 +1,6 @@
 //! Where producers' records come to stand, as the ledger tells it: cases A07, A08, A12, A73, EX-13, EX-14 and EX-15.
 
+use glassbroker::kafka::event::Event;
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::types::{BrokerId, Offset};
 use glassbroker::lab::ledger::{Answer, Batch, Count, Within};
@@ -83,6 +84,31 @@ fn a12_what_has_no_key_is_refused_by_a_compacted_topic_with_all_that_is_in_its_b
     c.send("q", 3);
     c.run_ms(3_000);
     assert_eq!(c.outcome("t"), "produced 6, acknowledged 3, failed 3, stored 3");
+}
+
+/// R-LOG-22, R-PROD-11: the sticky partitioner puts records without a key into the batch that a partition's keyed ones wait
+/// in, and these fail with them; what waits for other partitions does not.
+#[test]
+fn a12_keyed_records_fail_with_the_keyless_ones_of_their_batch_and_with_no_others() {
+    let mut c = cluster(1).topic("t", 3, 1, &[("cleanup.policy", "compact")]);
+    keyed(&mut c, "p", "\"k-{0..9} or none\"", "value \"{n}|{key}\" linger.ms=1000");
+    c.send("p", 30);
+    c.run_ms(3_000);
+    let ledger = c.ledger();
+    assert_eq!(c.outcome("t"), "produced 30, acknowledged 7, failed 23, stored 7");
+    let mut mixed = 0;
+    for batch in ledger.batches() {
+        let keyless = batch.records.iter().filter(|record| record.key.is_none()).count();
+        let answers: Vec<Answer> = batch.sends.iter().map(|sent| sent.answer).collect();
+        match keyless {
+            0 => assert!(matches!(answers[..], [Answer::Stored(_)]), "{answers:?}"),
+            _ => {
+                assert!(matches!(answers[..], [Answer::Refused(_, ErrorCode::InvalidRecord)]), "{answers:?}")
+            }
+        }
+        mixed += i32::from((1..batch.records.len()).contains(&keyless));
+    }
+    assert!(mixed > 0, "keyed records waited with keyless ones");
 }
 
 /// The answer to a record does not come back, and its client sends it again.
@@ -200,4 +226,41 @@ fn ex_15_a_retry_whose_answer_was_lost_is_known_by_its_sequence_and_stands_once(
     assert_eq!(batch.copies.len(), 1);
     let refused = |answer| matches!(answer, Answer::Refused(_, ErrorCode::OutOfOrderSequenceNumber));
     assert!(!answers.into_iter().any(refused));
+}
+
+/// R-PROD-26, R-PROD-29: the leader has refused the eighth, so that the next ones are out of order until it has it. What is older
+/// than the last five no client sends again: with idempotence five are on the way at most.
+#[test]
+fn ex_15_what_comes_before_its_turn_is_refused_kept_and_sent_again_in_order() {
+    let mut c = cluster(2).topic("t", 1, 2, &[]);
+    c.producer("p", "t", "10/s", &[("batch.size", "0")]);
+    c.send("p", 7);
+    c.kill(2);
+    c.until("2 is out", 20_000, |c| c.registration("t-0") == "1 e0 isr[1]");
+    c.order("set topic t min.insync.replicas=2");
+    c.order("slow p to broker 1 by 250ms");
+    c.run_ms(1_000);
+    c.order("resume p");
+    c.until_event("the eighth is refused", 10_000, |event| {
+        matches!(event, Event::ProduceRefused { error: ErrorCode::NotEnoughReplicas, .. })
+    });
+    c.order("set topic t min.insync.replicas=1");
+    c.until("two more are sent", 1_000, |c| c.producer_state("p").counts().sent == 10);
+    c.order("pause p");
+    c.run_ms(10_000);
+    assert_eq!(c.outcome("t"), "produced 10, acknowledged 10, stored 10");
+    let ledger = c.ledger();
+    for (number, refusal) in [
+        (8, ErrorCode::NotEnoughReplicas),
+        (9, ErrorCode::OutOfOrderSequenceNumber),
+        (10, ErrorCode::OutOfOrderSequenceNumber),
+    ] {
+        let (batch, _) = ledger.record_of(&"p".into(), number).expect("it was made");
+        let answers: Vec<Answer> = batch.sends.iter().map(|sent| sent.answer).collect();
+        let [refused @ .., Answer::Stored(_)] = &answers[..] else { panic!("{number}: {answers:?}") };
+        let is_it = |answer: &Answer| matches!(answer, Answer::Refused(_, error) if *error == refusal);
+        assert!(!refused.is_empty() && refused.iter().all(is_it), "{number}: {answers:?}");
+        let bases: Vec<Offset> = batch.in_place().map(|copy| copy.base).collect();
+        assert_eq!(bases, [Offset(number - 1)], "in order, and once");
+    }
 }

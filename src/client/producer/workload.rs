@@ -124,9 +124,12 @@ impl fmt::Display for Rate {
     }
 }
 
-/// The keys of a producer: `cart-{0..7}`, a single one, or `none`.
+/// The keys of a producer: `cart-{0..7}`, a single one, or `none`; behind `or none` every other record, as it is drawn, has
+/// none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPattern {
+    /// Written with `or none`.
+    or_none: bool,
     /// `none` alone stands for records without a key.
     prefix: String,
     /// First and last number.
@@ -136,14 +139,18 @@ pub struct KeyPattern {
 
 const MAX_KEYS: i64 = 1_000_000;
 const NO_KEYS: &str = "none";
+const OR_NO_KEYS: &str = " or none";
 
 impl KeyPattern {
-    /// Whether the records have keys.
+    /// Whether the records have keys, or some of them.
     pub fn has_keys(&self) -> bool {
         self.range.is_some() || self.prefix != NO_KEYS
     }
 
     fn draw(&self, random: &mut Random) -> Option<Vec<u8>> {
+        if self.or_none && random.between(0, 1) == 0 {
+            return None;
+        }
         let mut key = self.prefix.clone().into_bytes();
         if let Some((first, last)) = self.range {
             push_number(&mut key, random.between(first, last));
@@ -177,9 +184,14 @@ impl FromStr for KeyPattern {
 
     fn from_str(text: &str) -> Result<KeyPattern, SpecError> {
         let refuse = || SpecError { text: text.to_owned(), what: "key pattern such as cart-{0..7}, or none" };
-        let Some((prefix, rest)) = text.split_once('{') else {
-            let plain = !text.is_empty() && !text.contains('}');
-            let single = KeyPattern { prefix: text.to_owned(), range: None, suffix: String::new() };
+        let (keys, or_none) = match text.strip_suffix(OR_NO_KEYS) {
+            Some(keys) if keys != NO_KEYS => (keys, true),
+            Some(_) => return Err(refuse()),
+            None => (text, false),
+        };
+        let Some((prefix, rest)) = keys.split_once('{') else {
+            let plain = !keys.is_empty() && !keys.contains('}');
+            let single = KeyPattern { or_none, prefix: keys.to_owned(), range: None, suffix: String::new() };
             return plain.then_some(single).ok_or_else(refuse);
         };
         let parse = || {
@@ -189,7 +201,7 @@ impl FromStr for KeyPattern {
             let in_range =
                 0 <= first && first <= last && last - first < MAX_KEYS && !suffix.contains(['{', '}']);
             let (prefix, suffix) = (prefix.to_owned(), suffix.to_owned());
-            in_range.then_some(KeyPattern { prefix, range: Some((first, last)), suffix })
+            in_range.then_some(KeyPattern { or_none, prefix, range: Some((first, last)), suffix })
         };
         parse().ok_or_else(refuse)
     }
@@ -201,7 +213,8 @@ impl fmt::Display for KeyPattern {
         if let Some((first, last)) = self.range {
             write!(f, "{{{first}..{last}}}")?;
         }
-        f.write_str(&self.suffix)
+        f.write_str(&self.suffix)?;
+        f.write_str(if self.or_none { OR_NO_KEYS } else { "" })
     }
 }
 
@@ -416,7 +429,23 @@ mod tests {
         assert_eq!(drawn, (0..=7).map(|n| format!("cart-{n}").into_bytes()).collect());
         assert_eq!(keys.to_string(), "cart-{0..7}");
         assert_eq!("one".parse::<KeyPattern>().unwrap().draw(&mut random).as_deref(), Some(&b"one"[..]));
-        for text in ["", "a{", "a}", "a{1}", "a{2..1}", "a{0..x}", "a{0..1}{0..1}", "a{0..1000000}"] {
+        let keys: KeyPattern = "cart-{0..1} or none".parse().unwrap();
+        let drawn: std::collections::BTreeSet<Option<Vec<u8>>> =
+            (0..200).map(|_| keys.draw(&mut random)).collect();
+        assert_eq!(drawn, [None, Some(b"cart-0".to_vec()), Some(b"cart-1".to_vec())].into());
+        assert_eq!((keys.to_string().as_str(), keys.noun()), ("cart-{0..1} or none", "cart"));
+        for text in [
+            "",
+            " or none",
+            "none or none",
+            "a{",
+            "a}",
+            "a{1}",
+            "a{2..1}",
+            "a{0..x}",
+            "a{0..1}{0..1}",
+            "a{0..1000000}",
+        ] {
             assert!(text.parse::<KeyPattern>().is_err(), "{text:?}");
         }
     }

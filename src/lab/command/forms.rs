@@ -37,7 +37,7 @@ pub const FORMS: &[Form] = &[
     ),
     form(
         "add producer clicks to orders rate 100/s keys none value \"{n} {random 40}\" value-size 100",
-        "starts one whose records have no key; partition 2 behind the keys names the partition of all its records",
+        "starts one whose records have no key, some of them none with \"k-{0..7} or none\"; partition 2 behind the keys names the partition of all its records",
     ),
     form(
         "add consumer consumer-c to billing topics orders program \"poll; process 20ms; commit\"",
