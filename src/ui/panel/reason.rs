@@ -3,6 +3,8 @@
 use web_sys::HtmlElement;
 use yew::prelude::*;
 
+use crate::kafka::types::GroupId;
+use crate::lab::command;
 use crate::ui::shared::Shared;
 use crate::ui::store::{use_slice, use_store};
 use crate::ui::widget::button::IconButton;
@@ -18,6 +20,22 @@ pub struct WhyProps {
     pub name: AttrValue,
     #[prop_or(AttrValue::Static("Why?"))]
     pub label: AttrValue,
+    /// It stands for a value, in whose place it is.
+    #[prop_or_default]
+    pub is_value: bool,
+}
+
+/// A value that says why it is so when it is pressed: by the question and, behind the value, how that is read out. Without a
+/// group, which is asked for, the value alone.
+pub fn asked(
+    value: String,
+    group: Option<&GroupId>,
+    question: impl Fn(&GroupId) -> (command::Why, String),
+) -> Html {
+    let Some(group) = group else { return html! { value } };
+    let (question, what) = question(group);
+    let name = format!("{value}, {what}");
+    html! { <Why question={question.to_string()} {name} label={value} is_value=true /> }
 }
 
 #[component]
@@ -28,7 +46,7 @@ pub fn Why(props: &WhyProps) -> Html {
         Callback::from(move |_: MouseEvent| store.ask(&question))
     };
     html! {
-        <button type="button" class="why" title={&props.question} aria-label={&props.name} {onclick}>
+        <button type="button" class={classes!("why", props.is_value.then_some("value"))} title={&props.question} aria-label={&props.name} {onclick}>
             { &props.label }
         </button>
     }

@@ -5,8 +5,9 @@ use yew::prelude::*;
 use super::faults::Faults;
 use super::sending::Sending;
 use super::{anchor, light};
-use crate::kafka::types::{ClientName, Offset};
-use crate::lab::command::quote;
+use crate::kafka::types::{ClientName, GroupId, Offset};
+use crate::lab::command::{self, quote};
+use crate::ui::panel::reason::{Why, asked};
 use crate::ui::shared::Shared;
 use crate::ui::widget::button::CommandButton;
 use crate::ui::widget::choose::Choose;
@@ -21,6 +22,9 @@ const BAR_RECORDS: i64 = 24;
 #[derive(PartialEq, Properties)]
 pub struct ConsumerProps {
     pub view: Shared<ConsumerView>,
+    /// `None` of one that is in no group.
+    #[prop_or_default]
+    pub group: Option<GroupId>,
 }
 
 #[component]
@@ -49,6 +53,10 @@ pub fn Consumer(props: &ConsumerProps) -> Html {
                 { for view.owned.iter().map(|tp| html! {
                     <span key={tp.to_string()} class="chip" title={tp.to_string()}>{ tp.to_string() }</span>
                 }) }
+                if lives && props.group.is_some() && view.owned.is_empty() {
+                    <Why key="why" question={command::Why::OwnsNothing(ClientName::new(&view.name)).to_string()}
+                        name={format!("Why does {} own nothing?", view.name)} />
+                }
                 <span key="badge" class="badge">{ sentences::badge(view) }</span>
                 <span key="state" class="state">{ view.state.as_ref() }</span>
                 <span key="waiting" class="waiting">{ view.waiting.as_deref().unwrap_or("").to_owned() }</span>
@@ -58,7 +66,7 @@ pub fn Consumer(props: &ConsumerProps) -> Html {
                 <Program key="program" view={view.clone()} />
                 <div key="partitions" class="consumed">
                     if !view.partitions.is_empty() {
-                        { consumed_table(view) }
+                        { consumed_table(view, props.group.as_ref()) }
                     }
                 </div>
                 if let Some(producing) = &view.producing {
@@ -106,7 +114,7 @@ fn Program(props: &ConsumerProps) -> Html {
     }
 }
 
-fn consumed_table(view: &ConsumerView) -> Html {
+fn consumed_table(view: &ConsumerView, group: Option<&GroupId>) -> Html {
     let is_application = view.producing.is_some();
     html! {
         <table>
@@ -120,12 +128,12 @@ fn consumed_table(view: &ConsumerView) -> Html {
                     <th scope="col">{ "lag" }</th><td class="bar"></td>
                 </tr>
             </thead>
-            <tbody>{ for view.partitions.iter().map(|partition| consumed(partition, is_application)) }</tbody>
+            <tbody>{ for view.partitions.iter().map(|partition| consumed(partition, group, is_application)) }</tbody>
         </table>
     }
 }
 
-fn consumed(view: &ConsumedView, is_application: bool) -> Html {
+fn consumed(view: &ConsumedView, group: Option<&GroupId>, is_application: bool) -> Html {
     let offset = |offset: Option<Offset>| offset.map_or("–".to_owned(), |offset| offset.to_string());
     let width = view.lag.clamp(0, BAR_RECORDS) * BAR_WIDTH / BAR_RECORDS;
     html! {
@@ -135,11 +143,17 @@ fn consumed(view: &ConsumedView, is_application: bool) -> Html {
                 if view.paused { <span class="dim">{ " paused" }</span> }
             </th>
             <td>{ offset(view.position) }</td>
-            <td>{ offset(view.committed) }</td>
+            <td>{ asked(offset(view.committed), group.filter(|_| view.committed.is_some()), |group| {
+                let what = format!("why has {group} committed that of {}?", view.tp);
+                (command::Why::Committed { group: group.clone(), tp: view.tp.clone() }, what)
+            }) }</td>
             if is_application {
                 <td class="pending" title="committed if its transaction is">{ offset(view.pending) }</td>
             }
-            <td>{ view.lag }</td>
+            <td>{ asked(view.lag.to_string(), group, |group| {
+                let what = format!("why is {group} so far behind in {}?", view.tp);
+                (command::Why::Lag { group: group.clone(), tp: view.tp.clone() }, what)
+            }) }</td>
             <td class="bar" aria-hidden="true">
                 <svg width={BAR_WIDTH.to_string()} height="6">
                     <rect class="bed" width={BAR_WIDTH.to_string()} height="6" rx="3" />

@@ -42,11 +42,12 @@ pub fn Group(props: &GroupProps) -> Html {
                 </button>
             </div>
             if !view.shared.is_empty() {
-                { shared_table(&view.shared) }
+                { shared_table(&view.id, &view.shared) }
             }
             <div key="members" class="members">
                 { for view.members.iter().map(|member| html! {
-                    <Consumer key={member.name.to_string()} view={Shared::new(member)} />
+                    <Consumer key={member.name.to_string()} view={Shared::new(member)}
+                        group={view.is_group().then(|| view.id.clone())} />
                 }) }
             </div>
         </section>

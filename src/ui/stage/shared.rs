@@ -2,11 +2,14 @@
 
 use yew::prelude::*;
 
+use crate::kafka::types::GroupId;
+use crate::lab::command;
+use crate::ui::panel::reason::asked;
 use crate::view::model::{RunView, SharedView};
 use crate::view::sentences;
 
 /// The roles are told since a narrow page lays the rows out as grids, of which browsers would not say that they are rows.
-pub fn shared_table(partitions: &[SharedView]) -> Html {
+pub fn shared_table(group: &GroupId, partitions: &[SharedView]) -> Html {
     html! {
         <div class="consumed shared">
             <table role="table">
@@ -19,19 +22,22 @@ pub fn shared_table(partitions: &[SharedView]) -> Html {
                         <th role="columnheader" scope="col" class="runs">{ "in flight" }</th>
                     </tr>
                 </thead>
-                <tbody role="rowgroup">{ for partitions.iter().map(partition) }</tbody>
+                <tbody role="rowgroup">{ for partitions.iter().map(|of| partition(group, of)) }</tbody>
             </table>
         </div>
     }
 }
 
-fn partition(view: &SharedView) -> Html {
+fn partition(group: &GroupId, view: &SharedView) -> Html {
     html! {
         <tr role="row" key={view.tp.to_string()}>
             <th role="rowheader" scope="row">{ view.tp.to_string() }</th>
             <td role="cell">{ view.start.to_string() }</td>
             <td role="cell">{ view.end.to_string() }</td>
-            <td role="cell">{ view.lag }</td>
+            <td role="cell">{ asked(view.lag.to_string(), Some(group), |group| {
+                let what = format!("why is {group} so far behind in {}?", view.tp);
+                (command::Why::Lag { group: group.clone(), tp: view.tp.clone() }, what)
+            }) }</td>
             <td role="cell" class="runs">{ for view.runs.iter().map(run) }</td>
         </tr>
     }

@@ -7,10 +7,9 @@ use super::{Unmet, group, left, partition};
 use crate::client::consumer::config::IsolationLevel;
 use crate::client::consumer::{Consumer, Waiting};
 use crate::client::program::{Activity, Program};
-use crate::client::share_consumer::{ShareConsumer, Waiting as SharedWaiting};
-use crate::kafka::event::{Event, TransactionEvent};
+use crate::kafka::event::{ConsumerGroupState, Event, TransactionEvent};
 use crate::kafka::types::{ClientName, GroupId, Offset, ProducerId, TopicPartition, TransactionalId};
-use crate::lab::words::{duration, list};
+use crate::lab::words::{count, duration, list};
 use crate::sim::Machine;
 
 pub fn unmet(past: &Past, client: &ClientName, consumer: &Consumer) -> Option<Unmet> {
@@ -56,7 +55,7 @@ pub fn unmet(past: &Past, client: &ClientName, consumer: &Consumer) -> Option<Un
 }
 
 /// The program's line takes its time.
-fn at_line(past: &Past, client: &ClientName, program: &Program) -> Option<Unmet> {
+pub(super) fn at_line(past: &Past, client: &ClientName, program: &Program) -> Option<Unmet> {
     let now = past.present().now();
     match program.activity() {
         Activity::Processing { until } if until.ms_since(now) > LONG_MS => {
@@ -73,7 +72,7 @@ fn at_line(past: &Past, client: &ClientName, program: &Program) -> Option<Unmet>
 /// Processing for longer is worth a word.
 const LONG_MS: i64 = 100;
 
-fn hangs(past: &Past, client: &ClientName, program: &Program) -> Option<Unmet> {
+pub(super) fn hangs(past: &Past, client: &ClientName, program: &Program) -> Option<Unmet> {
     let Activity::Hanging { since, until, .. } = program.activity() else { return None };
     let until = match until {
         Some(until) => left(past.present().now(), until),
@@ -83,7 +82,7 @@ fn hangs(past: &Past, client: &ClientName, program: &Program) -> Option<Unmet> {
     Some(Unmet::new(what).since(busy(past, past.end(), client)))
 }
 
-fn of_coordinator(past: &Past, group: &GroupId, left: &str) -> Unmet {
+pub(super) fn of_coordinator(past: &Past, group: &GroupId, left: &str) -> Unmet {
     let lost = past.newest(|event| matches!(event, Event::CoordinatorLost { group: of, .. } if of == group));
     Unmet::new(format!("looks for the coordinator of {group}{left}")).since(lost)
 }
@@ -124,6 +123,12 @@ fn reading(past: &Past, client: &ClientName, consumer: &Consumer) -> Option<Unme
 }
 
 fn owns_nothing(past: &Past, group: &GroupId) -> Unmet {
+    // What it is to have, somebody may not have given up yet.
+    if group::modern(past.world(), group).is_some_and(|group| group.state() != ConsumerGroupState::Stable)
+        && let Ok(Some(unmet)) = group::unmet(past, group)
+    {
+        return Unmet::new(format!("owns no partition yet: {group} {}", unmet.what)).since(unmet.since);
+    }
     let members = group::classic(past.world(), group).map(|group| group.members.len());
     let members =
         members.or_else(|| group::modern(past.world(), group).map(|group| group.base.members.len()));
@@ -154,16 +159,20 @@ fn behind_transaction(
         "reads committed data and stands at {position} of {tp}, behind an open transaction{}; the high watermark is {mark}",
         open.as_ref().map(|(id, left)| format!(" of {id}{left}")).unwrap_or_default()
     );
-    let added = open.and_then(|(id, _)| {
-        past.newest(|event| {
-            matches!(event, Event::Transaction(TransactionEvent::Added { id: of, partitions, .. })
-                if *of == id && partitions.contains(tp))
+    let changed = open.and_then(|(id, _)| {
+        past.newest(|event| match event {
+            Event::Transaction(
+                TransactionEvent::Added { id: of, partitions, .. }
+                | TransactionEvent::Decided { id: of, partitions, .. },
+            ) => *of == id && partitions.contains(tp),
+            _ => false,
         })
     });
-    Some(Unmet::new(what).since(added))
+    Some(Unmet::new(what).since(changed))
 }
 
-/// The id under which a producer has a transaction open, and `, which its coordinator aborts by its timeout, 40 s left`.
+/// The id under which a producer has a transaction open, and `, which its coordinator aborts by its timeout, 40 s left`, or
+/// that it is decided.
 fn open_transaction(past: &Past, producer: ProducerId) -> Option<(TransactionalId, String)> {
     let mut brokers = past.world().processes().filter_map(|(_, process)| match process.machine() {
         Some(Machine::Broker(broker)) => Some(broker),
@@ -176,6 +185,10 @@ fn open_transaction(past: &Past, producer: ProducerId) -> Option<(TransactionalI
             known.find(|(_, facts)| facts.producer_id == producer)
         })
     })?;
+    if facts.state.is_prepared() {
+        let left = ", which is decided: its coordinator sends the marker until this partition has it";
+        return Some((id.clone(), left.to_owned()));
+    }
     let open_ms = past.present().now().wall_ms() - facts.start_timestamp_ms;
     let left = match i64::from(facts.timeout_ms) - open_ms {
         left_ms @ 1.. => format!(", which its coordinator aborts by its timeout, {} left", duration(left_ms)),
@@ -197,10 +210,20 @@ fn at_the_end(
     owned: &[TopicPartition],
 ) -> Option<Unmet> {
     let isolation = consumer.config().isolation;
-    let lag: i64 = consumer.subscription().owned().values().filter_map(|owned| owned.lag(isolation)).sum();
-    if lag > 0 {
+    let all = consumer.subscription().owned();
+    let lag = |is_paused: bool| -> i64 {
+        let of = all.values().filter(|owned| owned.paused == is_paused);
+        of.filter_map(|owned| owned.lag(isolation)).sum()
+    };
+    if lag(false) > 0 {
         return None;
     }
+    let (paused, owned): (Vec<_>, Vec<_>) =
+        owned.iter().partition(|tp| all.get(tp).is_some_and(|owned| owned.paused));
+    let beside = match paused.is_empty() {
+        true => String::new(),
+        false => format!("has paused {}, {} behind, and ", list(&paused), count(lag(true), "record")),
+    };
     let until = match consumer.program().activity() {
         Activity::Polling { until, .. } => left(past.present().now(), until),
         _ => String::new(),
@@ -208,36 +231,8 @@ fn at_the_end(
     let wait = consumer.config().fetch_max_wait_ms;
     let read = past.newest(|event| matches!(event, Event::Polled { client: of, .. } if of == client));
     let what = format!(
-        "has read all that there is of {}: its fetches wait for more, each up to fetch.max.wait.ms={wait}; poll() returns{until}",
-        list(owned)
+        "{beside}has read all that there is of {}: its fetches wait for more, each up to fetch.max.wait.ms={wait}; poll() returns{until}",
+        list(&owned)
     );
     Some(Unmet::new(what).since(read))
-}
-
-pub fn unmet_share(past: &Past, client: &ClientName, consumer: &ShareConsumer) -> Option<Unmet> {
-    let now = past.present().now();
-    let group = &consumer.spec().group;
-    if let Some(unmet) = at_line(past, client, consumer.program()) {
-        return Some(unmet);
-    }
-    match consumer.waiting() {
-        SharedWaiting::Nothing => None,
-        SharedWaiting::Hanging { .. } => hangs(past, client, consumer.program()),
-        SharedWaiting::ToFindCoordinator { retry_at } => {
-            Some(of_coordinator(past, group, &left(now, retry_at)))
-        }
-        SharedWaiting::CoordinatorAnswer => Some(of_coordinator(past, group, "")),
-        SharedWaiting::FirstHeartbeat => {
-            Some(Unmet::new(format!("waits for the coordinator of {group} to take it in")))
-        }
-        SharedWaiting::Acknowledged => Some(Unmet::new("waits for what becomes of its acknowledgements")),
-        SharedWaiting::LeaveAnswer => Some(Unmet::new("waits for the answer to its goodbye, to close")),
-        SharedWaiting::Records => Some(match consumer.assigned() {
-            [] => Unmet::new(format!("is assigned no partition of {group} yet")),
-            assigned => Unmet::new(format!(
-                "waits for records of {} that nobody else holds and that are not done with",
-                list(assigned)
-            )),
-        }),
-    }
 }

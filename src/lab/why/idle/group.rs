@@ -1,11 +1,15 @@
 //! What a group waits for, as its coordinator has it.
 
 use super::super::cause::cluster::process_of;
+use super::super::cause::group::busy;
 use super::super::past::Past;
 use super::{Unmet, left};
-use crate::kafka::event::{Event, GroupEvent, GroupState};
+use crate::client::program::Activity;
+use crate::kafka::event::{ConsumerGroupState, Event, GroupEvent, GroupState};
 use crate::kafka::group::modern::consumer::ConsumerGroup;
+use crate::kafka::group::modern::share::ShareGroup;
 use crate::kafka::group::{ClassicGroup, Member};
+use crate::kafka::time::Time;
 use crate::kafka::types::{ClientName, GroupId, NodeId};
 use crate::lab::words::list;
 use crate::sim::World;
@@ -22,7 +26,7 @@ pub fn unmet(past: &Past, group: &GroupId) -> Result<Option<Unmet>, String> {
     let share =
         brokers(world).flat_map(|broker| broker.groups().share_groups()).find(|of| of.base.id == *group);
     if let Some(share) = share {
-        return Ok(share.base.members.is_empty().then(|| empty(past, group)));
+        return Ok(of_share(past, share));
     }
     let members = members(world, group);
     if members.is_empty() {
@@ -46,6 +50,21 @@ pub fn classic<'a>(world: &'a World, group: &GroupId) -> Option<&'a ClassicGroup
 
 pub fn modern<'a>(world: &'a World, group: &GroupId) -> Option<&'a ConsumerGroup> {
     brokers(world).find_map(|broker| broker.groups().consumer_group(group)).map(|group| &**group)
+}
+
+fn of_share(past: &Past, group: &ShareGroup) -> Option<Unmet> {
+    if group.base.members.is_empty() {
+        return Some(empty(past, &group.base.id));
+    }
+    let gone = group.base.members.values().find(|member| !runs(past.world(), &member.client))?;
+    Some(silent(past, &gone.client, group.sessions.get(&gone.id).copied()))
+}
+
+/// A member that does not run, and that the group counts on until then.
+fn silent(past: &Past, client: &ClientName, expires_at: Option<Time>) -> Unmet {
+    let left = expires_at.map(|at| left(past.present().now(), at)).unwrap_or_default();
+    let what = format!("counts on {client}, which is silent, until its session is over{left}");
+    Unmet::new(what).since(process_of(past, past.end(), client))
 }
 
 /// Clients that say that they are of it.
@@ -113,10 +132,17 @@ fn rebalance(past: &Past, group: &GroupId) -> Option<u64> {
     })
 }
 
-/// Why the first of these clients that does not run does not.
+/// Why the first of these clients that does not run does not, or else why one does not come to its next poll().
 fn stopped(past: &Past, clients: &[ClientName]) -> Option<u64> {
-    let stopped = clients.iter().find(|client| !runs(past.world(), client))?;
-    process_of(past, past.end(), stopped)
+    let world = past.world();
+    if let Some(stopped) = clients.iter().find(|client| !runs(world, client)) {
+        return process_of(past, past.end(), stopped);
+    }
+    let is_busy = |client: &&ClientName| {
+        let activity = world.consumer(client).map(|consumer| consumer.program().activity());
+        matches!(activity, Some(Activity::Hanging { .. } | Activity::Processing { .. }))
+    };
+    busy(past, past.end(), clients.iter().find(is_busy)?)
 }
 
 fn runs(world: &World, client: &ClientName) -> bool {
@@ -151,9 +177,19 @@ fn of_modern(past: &Past, group: &ConsumerGroup) -> Option<Unmet> {
         });
         return Some(Unmet::new(what).since(stopped(past, std::slice::from_ref(&member.client)).or(asked)));
     }
-    let gone = group.base.members.values().find(|member| !runs(past.world(), &member.client))?;
-    let expires = group.deadlines.get(&gone.id).and_then(|deadlines| deadlines.session);
-    let left = expires.map(|at| left(now, at)).unwrap_or_default();
-    let what = format!("counts on {}, which is silent, until its session is over{left}", gone.client);
-    Some(Unmet::new(what).since(process_of(past, past.end(), &gone.client)))
+    if let Some(gone) = group.base.members.values().find(|member| !runs(past.world(), &member.client)) {
+        let expires_at = group.deadlines.get(&gone.id).and_then(|deadlines| deadlines.session);
+        return Some(silent(past, &gone.client, expires_at));
+    }
+    if group.state() != ConsumerGroupState::Assigning {
+        return None;
+    }
+    let changed = past.newest(|event| {
+        matches!(event, Event::Group(GroupEvent::ConsumerGroupStateChanged { group: of, .. }) if *of == group.base.id)
+    });
+    let what = format!(
+        "is in epoch {} and has a plan for epoch {} only: it makes the next one when a member's heartbeat comes",
+        group.base.epoch, group.base.target.epoch
+    );
+    Some(Unmet::new(what).since(changed))
 }

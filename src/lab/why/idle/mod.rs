@@ -6,6 +6,7 @@ mod consumer;
 mod group;
 mod partition;
 mod producer;
+mod share;
 
 use super::Explanation;
 use super::past::Past;
@@ -76,7 +77,7 @@ fn of_client(past: &Past, client: &ClientName, node: NodeId) -> Result<Option<Un
     Ok(match process.machine() {
         Some(Machine::Producer(producer)) => producer::unmet(past, client, producer),
         Some(Machine::Consumer(consumer)) => consumer::unmet(past, client, consumer),
-        Some(Machine::ShareConsumer(consumer)) => consumer::unmet_share(past, client, consumer),
+        Some(Machine::ShareConsumer(consumer)) => share::unmet(past, client, consumer),
         Some(Machine::Application(application)) => {
             let first = consumer::unmet(past, client, application.consumer());
             first.or_else(|| producer::unmet(past, client, application.producer()))

@@ -74,21 +74,36 @@ fn unfinished(past: &Past, producer: &Producer, batch: &BatchStatus) -> Option<U
         BatchState::Lingering { until } => {
             Some(Unmet::new(format!("lets {records} for {tp} linger for linger.ms{}", left(now, until))))
         }
-        BatchState::BackingOff { until } => Some(Unmet::new(format!(
-            "sends {records} for {tp} again after retry.backoff.ms{}",
-            left(now, until)
-        ))),
+        BatchState::BackingOff { until } => {
+            let what = format!("sends {records} for {tp} again after retry.backoff.ms{}", left(now, until));
+            Some(match partition::unmet(past, tp) {
+                Some(cause) => Unmet::new(format!("{what}: {tp} {}", cause.what)).since(cause.since),
+                None => Unmet::new(what),
+            })
+        }
         BatchState::InFlight => unanswered(past, producer, batch, &records),
-        BatchState::Ready(_) if is_full(producer) => Some(Unmet::new(format!(
-            "has {records} for {tp} ready, and max.in.flight.requests.per.connection={} requests without an answer",
-            producer.config().max_in_flight
-        ))),
         BatchState::Ready(_) | BatchState::Behind | BatchState::GivenUp => None,
     }
 }
 
-fn is_full(producer: &Producer) -> bool {
-    producer.requests_in_flight().iter().any(|(_, requests)| *requests >= producer.config().max_in_flight)
+/// `; 3 records for orders-0 stay behind it, ...`, where the leader has as many requests as it may.
+fn behind(past: &Past, producer: &Producer, tp: &TopicPartition) -> Option<String> {
+    let leader_of = |tp: &TopicPartition| Some(past.world().newest_image()?.partition(tp)?.leader);
+    let leader = leader_of(tp)?;
+    let most = producer.config().max_in_flight;
+    let requests = producer.requests_in_flight();
+    requests.iter().find(|(broker, requests)| *broker == leader && *requests >= most)?;
+    let waiting = producer.batches(past.present().now()).filter(|batch| {
+        matches!(batch.state, BatchState::Ready(_) | BatchState::Behind)
+            && leader_of(&batch.tp) == Some(leader)
+    });
+    let records: i32 = waiting.map(|batch| batch.records).sum();
+    (records > 0).then(|| {
+        format!(
+            "; {} more stay here until then, as broker {leader} has max.in.flight.requests.per.connection={most}",
+            count(records, "record")
+        )
+    })
 }
 
 fn unanswered(past: &Past, producer: &Producer, batch: &BatchStatus, records: &str) -> Option<Unmet> {
@@ -97,9 +112,10 @@ fn unanswered(past: &Past, producer: &Producer, batch: &BatchStatus, records: &s
     let fails_at = batch.created_at.plus_ms(producer.config().delivery_timeout_ms);
     let waits =
         format!("waits for the answer to {records} of {tp}{} of delivery.timeout.ms", left(now, fails_at));
+    let behind = behind(past, producer, tp).unwrap_or_default();
     Some(match partition::unmet(past, tp) {
-        Some(cause) => Unmet::new(format!("{waits}: {tp} {}", cause.what)).since(cause.since),
-        None => Unmet::new(waits),
+        Some(cause) => Unmet::new(format!("{waits}: {tp} {}{behind}", cause.what)).since(cause.since),
+        None => Unmet::new(waits + &behind),
     })
 }
 

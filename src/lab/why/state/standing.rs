@@ -1,12 +1,13 @@
 //! How servers, clients, groups and partitions stand, and which event made them so.
 
-use super::super::cause::cluster::process_of;
+use super::super::cause::cluster::{is_controller, process_of, silenced};
 use super::super::past::Past;
 use super::Explanation;
 use super::registration;
 use crate::kafka::event::{Event, GroupEvent, ShareEvent};
 use crate::kafka::types::{BrokerId, ClientName, GroupId, NodeId, Offset, TopicPartition};
-use crate::lab::words::{count, list};
+use crate::lab::words::{count, duration, list};
+use crate::sim::Process;
 
 /// A line of the narrative by its number.
 pub fn event(past: &Past, number: u64) -> Result<Explanation, String> {
@@ -134,6 +135,18 @@ fn given_up(past: &Past, group: &GroupId, tp: &TopicPartition) -> Option<u64> {
     })
 }
 
+/// `, and fence it after broker.session.timeout.ms, at most 7 s left`, of a broker that sends no heartbeats.
+fn until_fenced(past: &Past, broker: BrokerId, process: &Process) -> String {
+    let silent = silenced(past, past.end(), broker.into(), is_controller);
+    let Some(since) = silent.and_then(|number| past.get(number)).map(|happened| happened.time) else {
+        return String::new();
+    };
+    let since = if process.is_running() { since } else { process.since };
+    let left_ms = past.world().broker_config().session_timeout_ms - past.present().now().ms_since(since);
+    let left = duration(left_ms.max(0));
+    format!(", and fence it after broker.session.timeout.ms without a heartbeat, at most {left} left")
+}
+
 /// A broker or controller.
 pub fn server(past: &Past, node: NodeId) -> Result<Explanation, String> {
     let process = past.world().process(node).ok_or_else(|| format!("there is no {node}"))?;
@@ -144,10 +157,10 @@ pub fn server(past: &Past, node: NodeId) -> Result<Explanation, String> {
     };
     let service = match node {
         NodeId::Broker(id) => match past.world().newest_image().is_some_and(|image| image.is_active(id)) {
-            true => "; the controllers count it as in service",
-            false => "; the controllers have it fenced",
+            true => format!("; the controllers count it as in service{}", until_fenced(past, id, process)),
+            false => "; the controllers have it fenced".to_owned(),
         },
-        _ => "",
+        _ => String::new(),
     };
     let title = format!("{node} {state} since {}{service}.", process.since);
     let changed = past.newest(|event| match event {
@@ -162,7 +175,11 @@ pub fn server(past: &Past, node: NodeId) -> Result<Explanation, String> {
         Event::QuorumLeaderResigned { controller, .. } => node == NodeId::Controller(*controller),
         _ => false,
     });
-    Ok(Explanation::of(past, title, changed))
+    let silent = match node {
+        NodeId::Broker(_) => silenced(past, past.end(), node, is_controller),
+        _ => None,
+    };
+    Ok(Explanation::of(past, title, changed.max(silent)))
 }
 
 pub fn client(past: &Past, client: &ClientName) -> Result<Explanation, String> {

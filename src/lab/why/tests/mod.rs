@@ -1,6 +1,7 @@
 //! Chains of every kind of event, the questions that are asked most, and what idle ones wait for.
 
 mod kinds;
+mod learner;
 mod questions;
 mod waits;
 
