@@ -55,7 +55,7 @@ pub fn Consumer(props: &ConsumerProps) -> Html {
                 }) }
                 if lives && props.group.is_some() && view.owned.is_empty() {
                     <Why key="why" question={command::Why::OwnsNothing(ClientName::new(&view.name)).to_string()}
-                        name={format!("Why does {} own nothing?", view.name)} />
+                        name={format!("{} owns nothing: why?", view.name)} label="owns nothing: why?" />
                 }
                 <span key="badge" class="badge">{ sentences::badge(view) }</span>
                 <span key="state" class="state">{ view.state.as_ref() }</span>
