@@ -35,10 +35,10 @@ fn a_producer_waits_r_prod_16() {
         &run("calm", &[(8_000, "kill broker 3")], 10_000),
         "checkout",
         &expect![[r#"
-        checkout waits for the answer to 1 record of orders-1, 1 min 58 s left of delivery.timeout.ms: orders-1 waits for broker 3 to fetch 1 record, or to fall out of the in-sync set by replica.lag.time.max.ms, 27.8 s left.
-          00:08.000  broker 3 killed: its connections are reset
-          00:08.000  you gave the command: kill broker 3
-    "#]],
+            checkout waits for the answer to 1 record of orders-1, 1 min 58 s left of delivery.timeout.ms: orders-1 waits for broker 3 to fetch 1 record, or to fall out of the in-sync set by replica.lag.time.max.ms, 27.8 s left; 2 records more stay here until then, as broker 2 has max.in.flight.requests.per.connection=5.
+              00:08.000  broker 3 killed: its connections are reset
+              00:08.000  you gave the command: kill broker 3
+        "#]],
     );
     check(
         &run("calm", &[(8_000, "freeze checkout")], 9_000),
