@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-use kafka_protocol::messages::ApiVersionsResponse;
 use kafka_protocol::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey};
+use kafka_protocol::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use kafka_protocol::protocol::StrBytes;
 
 use super::config::TRANSACTION_VERSION;
@@ -21,10 +21,19 @@ const SUPPORTED_FEATURES: &[(&str, RangeInclusive<i16>)] = &[
     ("eligible.leader.replicas.version", 0..=1),
     ("group.version", 0..=1),
     (KRAFT_VERSION, 0..=1),
-    ("metadata.version", 7..=30),
+    (METADATA_VERSION, FIRST_METADATA_LEVEL..=30),
     ("share.version", 0..=1),
     ("streams.version", 0..=1),
     (TRANSACTION_VERSION, 0..=2),
+];
+
+const METADATA_VERSION: &str = "metadata.version";
+const FIRST_METADATA_LEVEL: i16 = 7;
+/// The names of its levels (`MetadataVersion`).
+const METADATA_RELEASES: [&str; 24] = [
+    "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0",
+    "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0", "4.0-IV0", "4.0-IV1", "4.0-IV2",
+    "4.0-IV3", "4.1-IV0", "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0",
 ];
 
 /// The quorum's own feature, of which no record tells (KAFKA-18979).
@@ -35,6 +44,23 @@ const KRAFT_LEVEL: i16 = 1;
 pub fn supported_levels(feature: &str) -> RangeInclusive<i16> {
     let known = SUPPORTED_FEATURES.iter().find(|(name, _)| *name == feature);
     known.map_or(0..=0, |(_, levels)| levels.clone())
+}
+
+/// How a level is written: metadata.version by the release that brought it, any other by its number.
+pub fn level_name(feature: &str, level: i16) -> String {
+    if feature != METADATA_VERSION {
+        return level.to_string();
+    }
+    let place = usize::try_from(level - FIRST_METADATA_LEVEL).ok();
+    let name = place.and_then(|place| METADATA_RELEASES.get(place));
+    name.map_or_else(|| format!("UNKNOWN {level}"), |name| (*name).to_owned())
+}
+
+/// What a client asks with, when it connects and whenever it wants to know.
+pub fn request() -> ApiVersionsRequest {
+    ApiVersionsRequest::default()
+        .with_client_software_name("glassbroker".into())
+        .with_client_software_version("4.3".into())
 }
 
 /// What a node that has read the metadata log to here answers.
@@ -92,6 +118,30 @@ impl NodeApiVersions {
     pub fn latest_usable(&self, api: ApiKey, latest: i16) -> i16 {
         self.get(api).map_or(latest, |versions| latest.min(*versions.end()))
     }
+}
+
+/// What a broker tells of one feature (`kafka-features.sh describe`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FeatureStatus {
+    pub feature: String,
+    pub min_level: i16,
+    pub max_level: i16,
+    /// 0 if it is not in use.
+    pub finalized: i16,
+}
+
+/// Of each feature that the answering node supports, in the order of their names, and the epoch that the levels are of.
+pub fn feature_statuses(response: &ApiVersionsResponse) -> (Vec<FeatureStatus>, Option<i64>) {
+    let finalized = FinalizedFeatures::of(response);
+    let status = |key: &SupportedFeatureKey| FeatureStatus {
+        feature: key.name.to_string(),
+        min_level: key.min_version,
+        max_level: key.max_version,
+        finalized: finalized.level(key.name.as_str()),
+    };
+    let mut statuses: Vec<FeatureStatus> = response.supported_features.iter().map(status).collect();
+    statuses.sort_by(|a, b| a.feature.cmp(&b.feature));
+    (statuses, Some(finalized.epoch).filter(|epoch| *epoch >= 0))
 }
 
 /// The levels that hold in the whole cluster.

@@ -8,9 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use kafka_protocol::messages::ApiVersionsRequest;
-
-use super::api_versions::{FinalizedFeatures, NodeApiVersions};
+use super::api_versions::{self, FinalizedFeatures, NodeApiVersions};
 use super::effects::{Channel, Effect, Effects, Input, Peer};
 use super::protocol::{ApiKey, Request, Response};
 use super::random::Random;
@@ -342,10 +340,7 @@ impl<C: Clone> NetworkClient<C> {
             return Some(NetworkEvent::Ready(peer));
         }
         connection.link = Link::Handshaking;
-        let request = ApiVersionsRequest::default()
-            .with_client_software_name("glassbroker".into())
-            .with_client_software_version("4.3".into());
-        let request = (ApiKey::ApiVersions.version(), request.into());
+        let request = (ApiKey::ApiVersions.version(), api_versions::request().into());
         self.put_in_flight(now, peer, request, None, self.config.handshake_timeout_ms, fx);
         None
     }

@@ -174,6 +174,8 @@ pub enum Command {
     Transactions(TransactionOperation),
     /// How the controllers' quorum stands, and how far brokers follow it.
     DescribeQuorum,
+    /// Which levels of features the nodes support, and which hold.
+    DescribeFeatures,
 }
 
 /// Why a command was not carried out.

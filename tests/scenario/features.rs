@@ -2,6 +2,7 @@
 
 use glassbroker::client::producer::Wish;
 use glassbroker::client::producer::transaction_manager::State;
+use glassbroker::kafka::api_versions::FeatureStatus;
 use glassbroker::kafka::event::Event;
 use glassbroker::kafka::protocol::ErrorCode;
 use glassbroker::kafka::types::ProducerEpoch;
@@ -176,4 +177,50 @@ fn share_groups_end_and_begin_with_their_feature() {
     c.order(&share("second"));
     c.run_ms(60_000);
     assert_eq!(c.outcome_of("s", "t"), "delivered 20, processed 20", "{}", c.report());
+}
+
+type Row = (String, i16, i16, i16);
+
+/// What `kafka-features.sh describe` prints: feature, least and greatest level, the level that holds.
+fn described(c: &mut Cluster) -> (Vec<Row>, Option<i64>) {
+    let seen = c.world.trace().len_ever();
+    c.order("describe features");
+    let found = |c: &Cluster| {
+        c.world.trace().since(seen).find_map(|entry| match &entry.event {
+            Event::FeaturesDescribed { features, epoch } => Some((features.clone(), *epoch)),
+            _ => None,
+        })
+    };
+    c.until("an answer", 10_000, |c| found(c).is_some());
+    let (features, epoch) = found(c).expect("just seen");
+    let row = |of: &FeatureStatus| (of.feature.clone(), of.min_level, of.max_level, of.finalized);
+    (features.iter().map(row).collect(), epoch)
+}
+
+/// R-CTRL-12: by name, with the levels as the broker that is asked has read them from the metadata log.
+#[test]
+fn features_are_described_with_their_levels_and_the_epoch_of_the_metadata_log() {
+    let mut c = cluster(3);
+    let (before, epoch) = described(&mut c);
+    let rows: Vec<(&str, i16, i16, i16)> =
+        before.iter().map(|(name, min, max, level)| (name.as_str(), *min, *max, *level)).collect();
+    assert_eq!(
+        rows,
+        [
+            ("eligible.leader.replicas.version", 0, 1, 1),
+            ("group.version", 0, 1, 1),
+            ("kraft.version", 0, 1, 1),
+            ("metadata.version", 7, 30, 30),
+            ("share.version", 0, 1, 1),
+            ("streams.version", 0, 1, 1),
+            ("transaction.version", 0, 2, 2),
+        ]
+    );
+    let epoch = epoch.expect("it has read some");
+    c.order("downgrade feature transaction.version=1");
+    c.run_ms(2_000);
+    let (after, later) = described(&mut c);
+    assert_eq!(after.last(), Some(&("transaction.version".to_owned(), 0, 2, 1)));
+    assert_eq!(after[..6], before[..6]);
+    assert!(later.expect("it has read some") > epoch);
 }

@@ -22,6 +22,7 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::groups::GroupOperation;
 use super::transactions::TransactionOperation;
+use crate::kafka::api_versions::{self, feature_statuses};
 use crate::kafka::controller::configs::{self, ConfigSource, Op, Resource};
 use crate::kafka::controller::elections::ElectionType;
 use crate::kafka::controller::features::UpgradeType;
@@ -57,6 +58,7 @@ pub enum Operation {
     },
     DescribeConfigs(Resource),
     DescribeQuorum,
+    DescribeFeatures,
     AddPartitions {
         topic: Topic,
         count: i32,
@@ -106,6 +108,10 @@ impl Operation {
             (Operation::DescribeQuorum, Response::DescribeQuorum(answer)) => {
                 quorum_status(answer).map(|status| Event::QuorumDescribed { status })
             }
+            (Operation::DescribeFeatures, Response::ApiVersions(answer)) => {
+                let (features, epoch) = feature_statuses(answer);
+                Some(Event::FeaturesDescribed { features, epoch })
+            }
             _ => None,
         }
     }
@@ -152,6 +158,7 @@ impl Operation {
                     .into()
             }
             Operation::DescribeQuorum => describe_quorum_request().into(),
+            Operation::DescribeFeatures => api_versions::request().into(),
             Operation::AddPartitions { topic, count } => {
                 let topic = CreatePartitionsTopic::default()
                     .with_name(TopicName(topic.to_wire()))
@@ -263,6 +270,7 @@ pub(super) fn outcome(response: &Response) -> (ErrorCode, String) {
             first_error(answer.responses.iter().map(|one| (one.error_code, &one.error_message)))
         }
         Response::DescribeQuorum(answer) => quorum_error(answer),
+        Response::ApiVersions(answer) => first_error([(answer.error_code, &None)].into_iter()),
         Response::DescribeConfigs(answer) => {
             first_error(answer.results.iter().map(|one| (one.error_code, &one.error_message)))
         }

@@ -17,6 +17,7 @@ mod transactions_told;
 
 use std::rc::Rc;
 
+use super::api_versions::FeatureStatus;
 use super::controller::configs::Resource;
 use super::log::Contents;
 use super::protocol::{ApiKey, ErrorCode};
@@ -591,5 +592,10 @@ pub enum Event {
     /// What an administrator was told of transactions.
     TransactionsTold {
         told: TransactionsTold,
+    },
+    /// What an administrator was told of the features, and of which epoch their levels are.
+    FeaturesDescribed {
+        features: Vec<FeatureStatus>,
+        epoch: Option<i64>,
     },
 }

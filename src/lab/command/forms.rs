@@ -258,6 +258,10 @@ pub const FORMS: &[Form] = &[
     form("why event 12", "tells how a line of the narrative came about; `in full` tells every step"),
     form("why idle consumer-a", "tells what a client or a partition waits for, and for how long"),
     form("why idle group billing", "tells so of a group"),
+    form(
+        "describe features",
+        "tells which levels of features are supported and which hold, as of which epoch",
+    ),
     form("describe quorum", "tells how far each controller and broker is in the metadata log"),
 ];
 

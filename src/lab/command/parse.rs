@@ -281,13 +281,14 @@ pub(super) fn partition(words: &mut Words) -> Result<TopicPartition, CommandErro
 }
 
 fn describe(words: &mut Words) -> Result<Command, CommandError> {
-    const WHAT: [&str; 10] = [
+    const WHAT: [&str; 11] = [
         "topic",
         "broker",
         "cluster",
         "group",
         "all",
         "quorum",
+        "features",
         "configs",
         "offsets",
         "transaction",
@@ -297,6 +298,7 @@ fn describe(words: &mut Words) -> Result<Command, CommandError> {
         "transaction" => transactions::describe(words)?,
         "producers" => transactions::describe_producers(words)?,
         "quorum" => Command::DescribeQuorum,
+        "features" => Command::DescribeFeatures,
         "group" => Command::Groups(GroupOperation::Describe(groups::group(words)?)),
         "all" => groups::of_each(words, OfEach::Describe)?,
         "offsets" => {

@@ -114,6 +114,7 @@ pub fn print(command: &Command) -> String {
         }
         Command::Describe(Resource::Topic(topic)) => format!("describe topic {}", quote(topic.as_str())),
         Command::DescribeQuorum => "describe quorum".to_owned(),
+        Command::DescribeFeatures => "describe features".to_owned(),
         Command::Describe(Resource::Broker(broker)) => format!("describe {}", owner(*broker)),
         Command::Describe(Resource::Group(group)) => {
             format!("describe configs of group {}", quote(group.as_str()))

@@ -148,6 +148,7 @@ fn every_command_has_one_text_form_and_an_example() {
     check("describe cluster", Command::Describe(Resource::Broker(None)));
     check("describe configs of group billing", Command::Describe(Resource::Group(GroupId::new("billing"))));
     check("describe quorum", Command::DescribeQuorum);
+    check("describe features", Command::DescribeFeatures);
     check(
         "add producer checkout-api to orders rate 12/s keys \"cart-{0..7}\" acks=1 linger.ms=20",
         Command::AddProducer(producer("checkout-api", "orders")),
@@ -266,7 +267,7 @@ fn what_is_no_command_is_refused_with_the_column_and_what_belongs_there() {
     );
     check_refused(
         "describe",
-        "column 9: expected topic, broker, cluster, group, all, quorum, configs, offsets, transaction, producers",
+        "column 9: expected topic, broker, cluster, group, all, quorum, features, configs, offsets, transaction, producers",
     );
     check_refused("describe group", "column 15: expected the name of a group");
     check_refused("describe configs of billing", "column 21: expected group");

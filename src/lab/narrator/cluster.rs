@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Sentence, Subject, Tone};
+use crate::kafka::api_versions::{FeatureStatus, level_name};
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::event::{Act, Event};
 use crate::kafka::raft::{QuorumStatus, ReplicaStatus};
@@ -258,6 +259,23 @@ pub(super) fn tell(processes: &Processes, time: Time, event: &Event) -> Option<S
             Sentence::new(time, Tone::Info, Subject::Controller(*leader), title)
                 .detail(&detail)
                 .rules(&["R-CTRL-5"])
+        }
+        Event::FeaturesDescribed { features, epoch } => {
+            let epoch = epoch.map_or("-".to_owned(), |epoch| epoch.to_string());
+            let line = |of: &FeatureStatus| {
+                let name = |level| level_name(&of.feature, level);
+                let (min, max, finalized) = (name(of.min_level), name(of.max_level), name(of.finalized));
+                format!(
+                    "Feature: {}  SupportedMinVersion: {min}  SupportedMaxVersion: {max}  FinalizedVersionLevel: \
+                     {finalized}  Epoch: {epoch}",
+                    of.feature
+                )
+            };
+            let title = format!("{} at epoch {epoch}", count(features.len() as i64, "feature"));
+            let lines: Vec<String> = features.iter().map(line).collect();
+            Sentence::new(time, Tone::Info, Subject::Cluster, title)
+                .detail(lines.join("; ") + ".")
+                .rules(&["R-CTRL-12"])
         }
         Event::ConfigsDescribed { resource, configs } => {
             let (subject, whose) = match resource {

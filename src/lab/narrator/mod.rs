@@ -184,6 +184,7 @@ impl Narrator {
             | Event::FeatureUpdated { .. }
             | Event::GroupConfigChanged { .. }
             | Event::ConfigsDescribed { .. }
+            | Event::FeaturesDescribed { .. }
             | Event::QuorumDescribed { .. } => cluster::tell(&self.processes, time, event),
 
             Event::LeaderElected { .. }

@@ -88,7 +88,7 @@ impl World {
             Command::Describe(Resource::Broker(Some(broker))) => {
                 self.find(&Target::Broker(*broker)).map(|_| ())
             }
-            Command::Describe(_) | Command::DescribeQuorum => Ok(()),
+            Command::Describe(_) | Command::DescribeQuorum | Command::DescribeFeatures => Ok(()),
             Command::Groups(_)
             | Command::Transactions(_)
             | Command::AddPartitions { .. }

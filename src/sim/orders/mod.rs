@@ -186,6 +186,7 @@ impl World {
             }
             Command::Describe(resource) => self.administrate(text, Operation::DescribeConfigs(resource)),
             Command::DescribeQuorum => self.administrate(text, Operation::DescribeQuorum),
+            Command::DescribeFeatures => self.administrate(text, Operation::DescribeFeatures),
             Command::Groups(operation) => self.administrate(text, Operation::Groups(operation)),
             Command::Transactions(operation) => {
                 self.administrate(text, Operation::Transactions(operation));

@@ -82,7 +82,11 @@ pub fn of_cluster(model: &Model) -> Vec<Command> {
     commands.extend(each.map(|of_each| Command::Groups(GroupOperation::OfEach(of_each))));
     let kinds = [ElectionType::Preferred, ElectionType::Unclean];
     commands.extend(kinds.map(|kind| Command::ElectLeader { kind, partition: None }));
-    commands.extend([Command::Describe(Resource::Broker(None)), Command::DescribeQuorum]);
+    commands.extend([
+        Command::Describe(Resource::Broker(None)),
+        Command::DescribeQuorum,
+        Command::DescribeFeatures,
+    ]);
     commands
 }
 

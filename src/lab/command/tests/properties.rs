@@ -278,6 +278,7 @@ fn commands() -> impl Strategy<Value = Command> {
         }),
         topic().prop_map(|topic| Command::Describe(Resource::Topic(topic))),
         Just(Command::DescribeQuorum),
+        Just(Command::DescribeFeatures),
         name().prop_map(|group| Command::Describe(Resource::Group(GroupId::new(&group)))),
         option::of(0..=i32::MAX).prop_map(|broker| Command::Describe(Resource::Broker(broker.map(BrokerId)))),
     ];

@@ -1,6 +1,7 @@
 //! Nodes, links, the quorum, configs of brokers.
 
 use super::*;
+use crate::kafka::api_versions::FeatureStatus;
 use crate::kafka::controller::configs::Resource;
 use crate::kafka::raft::{QuorumStatus, ReplicaStatus};
 
@@ -188,6 +189,24 @@ fn the_quorum_is_described() {
         expect![[r#"
         00:00.001  controller 101 leads in epoch 3; the metadata log is committed below 39 (R-CTRL-5)
             Info: The slowest voter lacks 41 records. controller 101 ends at 40, controller 102 has not fetched, broker 1 ends at 39.
+    "#]],
+    );
+}
+
+#[test]
+fn the_features_are_described_as_kafka_features_prints_them() {
+    let status = |feature: &str, (min_level, max_level): (i16, i16), finalized: i16| FeatureStatus {
+        feature: feature.to_owned(),
+        min_level,
+        max_level,
+        finalized,
+    };
+    let features = vec![status("metadata.version", (7, 30), 29), status("transaction.version", (0, 2), 2)];
+    check(
+        &[(1, Event::FeaturesDescribed { features, epoch: Some(40) })],
+        expect![[r#"
+        00:00.001  2 features at epoch 40 (R-CTRL-12)
+            Info: Feature: metadata.version  SupportedMinVersion: 3.3-IV3  SupportedMaxVersion: 4.3-IV0  FinalizedVersionLevel: 4.2-IV1  Epoch: 40; Feature: transaction.version  SupportedMinVersion: 0  SupportedMaxVersion: 2  FinalizedVersionLevel: 2  Epoch: 40.
     "#]],
     );
 }
