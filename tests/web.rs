@@ -1,6 +1,8 @@
 //! In the browser: the same run as natively, the JavaScript class, the page itself.
 #![cfg(target_arch = "wasm32")]
 
+#[path = "web/build.rs"]
+mod build;
 #[path = "web/compare.rs"]
 mod compare;
 #[path = "web/digest.rs"]
@@ -11,5 +13,7 @@ mod page;
 mod sandbox;
 #[path = "web/time.rs"]
 mod time;
+#[path = "web/why.rs"]
+mod why;
 
 wasm_bindgen_test::wasm_bindgen_test_configure!(run_in_browser);

@@ -5,8 +5,10 @@ use wasm_bindgen::JsCast;
 use wasm_bindgen_test::wasm_bindgen_test;
 use web_sys::{Document, Element, HtmlElement, HtmlInputElement};
 
+use super::build;
 use super::compare;
 use super::time;
+use super::why;
 
 pub(super) fn document() -> Document {
     web_sys::window().and_then(|window| window.document()).expect("a browser")
@@ -119,12 +121,14 @@ async fn the_page_runs_loses_a_leader_and_takes_another_consumer() {
     commands_are_suggested_while_the_field_is_in_use().await;
     the_ledger_counts_and_its_numbers_lead_to_stories().await;
     named("Pause (space)").click();
+    why::a_reason_is_asked_for_and_its_steps_lead_to_their_moments(old).await;
     faults_are_told_on_the_cards().await;
     a_server_is_inspected_and_stopped(new).await;
     time::goes_back_and_begins_a_branch().await;
     compare::two_branches_and_a_change_are_compared().await;
     compare::a_run_is_kept().await;
     time::a_link_leads_back().await;
+    build::a_cluster_is_built_from_fields().await;
     root.remove();
 }
 
