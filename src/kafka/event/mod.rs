@@ -100,8 +100,7 @@ pub enum Event {
         votes: Vec<ControllerId>,
         voters: i32,
     },
-    /// A leader gives up: no majority has fetched from it for so long (R-CTRL-6), or, with `None`, it stops in order
-    /// (R-CTRL-2).
+    /// A leader gives up: no majority has fetched from it for so long (R-CTRL-6); `None`: it stops in order (R-CTRL-2).
     QuorumLeaderResigned {
         controller: ControllerId,
         epoch: LeaderEpoch,
@@ -260,8 +259,7 @@ pub enum Event {
         leader_epoch: LeaderEpoch,
         leader: BrokerId,
     },
-    /// A replica is not on this broker any more: its topic was deleted, or the partition moved away (R-PLACE-9,
-    /// R-REPL-59).
+    /// A replica is not on this broker any more: its topic was deleted, or it moved (R-PLACE-9, R-REPL-59).
     ReplicaDeleted {
         broker: BrokerId,
         tp: TopicPartition,
