@@ -204,6 +204,21 @@ fn unrest_of_group(
     (!states.contains(&GroupState::Stable.name())).then(|| format!("{group} is {states:?}"))
 }
 
+/// The partitions that a producer's transaction waits for, of topics that were deleted and came again with fewer: its client asks
+/// for them without end, and no batch expires meanwhile (`AddPartitionsToTxnHandler` enqueues UNKNOWN_TOPIC_OR_PARTITION anew,
+/// `Sender.runOnce` returns before `sendProducerData`). Kafka waits for somebody to add them.
+pub fn awaited_partitions(world: &World, plan: &Plan) -> Vec<Command> {
+    let Some(controller) = world.active_controller() else { return Vec::new() };
+    let managers = plan.producers.iter().filter_map(|producer| {
+        world.producer(&producer.spec.name).and_then(|producer| producer.transaction_manager())
+    });
+    let missing = managers.flat_map(|manager| manager.awaited_partitions()).filter(|tp| {
+        let topic = controller.image().topic(&tp.topic);
+        topic.is_some_and(|topic| topic.partitions.len() as i32 <= tp.partition)
+    });
+    missing.map(|tp| Command::AddPartitions { topic: tp.topic.clone(), count: tp.partition + 1 }).collect()
+}
+
 /// Producers that still wait for an outcome of something.
 pub fn undrained(world: &World, plan: &Plan) -> Option<String> {
     let waits = |producer: &&ProducerPlan| {

@@ -306,7 +306,7 @@ impl Storm {
         }
     }
 
-    /// The producers stop, and hear the outcome of all that they sent.
+    /// The producers stop, and hear the outcome of all that they sent. A person adds partitions that they wait for.
     fn drain(&mut self) -> Verdict {
         for producer in self.plan.producers.clone() {
             self.give(Command::Pause(producer.spec.name))?;
@@ -316,6 +316,11 @@ impl Storm {
         }
         let mut waited_ms = 0;
         while let Some(waiting) = rest::undrained(&self.world, &self.plan) {
+            if waited_ms % HELP_EACH_MS == 0 {
+                for addition in rest::awaited_partitions(&self.world, &self.plan) {
+                    self.give(addition)?;
+                }
+            }
             if waited_ms > DRAIN_MS {
                 return Err(Check::Outcome.broken(format!("after {waited_ms} ms {waiting}")));
             }

@@ -341,6 +341,11 @@ impl TransactionManager {
     }
 
     /// Asks the coordinator for what is new, in one request.
+    /// Partitions that the coordinator is asked to add, over and over as long as they are not there.
+    pub fn awaited_partitions(&self) -> impl Iterator<Item = &TopicPartition> {
+        self.pending_partitions.iter()
+    }
+
     fn enqueue_new_partitions(&mut self, producer: ProducerIdAndEpoch) {
         if !self.new_partitions.is_empty() {
             self.pending_partitions.append(&mut self.new_partitions);
