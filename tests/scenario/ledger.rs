@@ -352,6 +352,11 @@ fn the_first_example_is_the_first_to_come_to_it() {
     let later = ledger.occasions_of_groups(GroupCount::ProcessedTwice, all[5].at.time, 2);
     assert_eq!(later, all[5..7]);
     assert_eq!(all.first(), Some(first));
+    c.order("crash first");
+    c.send("p", 1);
+    c.run_ms(1_000);
+    let waiting = c.ledger().occasions_of_groups(GroupCount::Waiting, Time::ZERO, 32);
+    assert_eq!(waiting.iter().map(|of| of.offset).collect::<Vec<_>>(), [Some(Offset(10))]);
 }
 
 /// A client that lives and does not go on may still finish what it has; until then it is told of by name.

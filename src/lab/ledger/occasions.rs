@@ -27,6 +27,11 @@ impl Ledger {
                 let moments = verdict.missed.iter().map(|missed| missed.why.at());
                 firsts.extend(moments.map(|at| example_of(batch, index, record, at)));
             }
+            GroupCount::Waiting => {
+                let verdict = self.judge_at(batch, index, record, &self.ends(&batch.tp));
+                let groups = verdict.waiting.iter();
+                firsts.extend(groups.map(|_| example_of(batch, index, record, record.made)));
+            }
             _ => {
                 let seen = record.seen.iter().filter(|seen| self.is_seen_as(seen, of));
                 firsts.extend(seen.map(|seen| example_of(batch, index, record, seen.came_to(of, record))));

@@ -3,7 +3,7 @@
 use web_sys::HtmlElement;
 use yew::prelude::*;
 
-use crate::kafka::types::GroupId;
+use crate::kafka::types::{GroupId, TopicPartition};
 use crate::lab::command;
 use crate::ui::shared::Shared;
 use crate::ui::store::{use_slice, use_store};
@@ -23,6 +23,14 @@ pub struct WhyProps {
     /// It stands for a value, in whose place it is.
     #[prop_or_default]
     pub is_value: bool,
+}
+
+/// How far a group is behind in a partition, as [`asked`].
+pub fn lag(lag: i64, group: Option<&GroupId>, tp: &TopicPartition) -> Html {
+    asked(lag.to_string(), group, |group| {
+        let what = format!("why is {group} so far behind in {tp}?");
+        (command::Why::Lag { group: group.clone(), tp: tp.clone() }, what)
+    })
 }
 
 /// A value that says why it is so when it is pressed: by the question and, behind the value, how that is read out. Without a

@@ -7,7 +7,7 @@ use super::sending::Sending;
 use super::{anchor, light};
 use crate::kafka::types::{ClientName, GroupId, Offset};
 use crate::lab::command::{self, quote};
-use crate::ui::panel::reason::{Why, asked};
+use crate::ui::panel::reason::{Why, asked, lag};
 use crate::ui::shared::Shared;
 use crate::ui::widget::button::CommandButton;
 use crate::ui::widget::choose::Choose;
@@ -150,10 +150,7 @@ fn consumed(view: &ConsumedView, group: Option<&GroupId>, is_application: bool) 
             if is_application {
                 <td class="pending" title="committed if its transaction is">{ offset(view.pending) }</td>
             }
-            <td>{ asked(view.lag.to_string(), group, |group| {
-                let what = format!("why is {group} so far behind in {}?", view.tp);
-                (command::Why::Lag { group: group.clone(), tp: view.tp.clone() }, what)
-            }) }</td>
+            <td>{ lag(view.lag, group, &view.tp) }</td>
             <td class="bar" aria-hidden="true">
                 <svg width={BAR_WIDTH.to_string()} height="6">
                     <rect class="bed" width={BAR_WIDTH.to_string()} height="6" rx="3" />

@@ -3,8 +3,7 @@
 use yew::prelude::*;
 
 use crate::kafka::types::GroupId;
-use crate::lab::command;
-use crate::ui::panel::reason::asked;
+use crate::ui::panel::reason::lag;
 use crate::view::model::{RunView, SharedView};
 use crate::view::sentences;
 
@@ -34,10 +33,7 @@ fn partition(group: &GroupId, view: &SharedView) -> Html {
             <th role="rowheader" scope="row">{ view.tp.to_string() }</th>
             <td role="cell">{ view.start.to_string() }</td>
             <td role="cell">{ view.end.to_string() }</td>
-            <td role="cell">{ asked(view.lag.to_string(), Some(group), |group| {
-                let what = format!("why is {group} so far behind in {}?", view.tp);
-                (command::Why::Lag { group: group.clone(), tp: view.tp.clone() }, what)
-            }) }</td>
+            <td role="cell">{ lag(view.lag, Some(group), &view.tp) }</td>
             <td role="cell" class="runs">{ for view.runs.iter().map(run) }</td>
         </tr>
     }
